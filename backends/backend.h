@@ -117,9 +117,12 @@ struct backend {
     /* The bytes of a buffer that are the host's own memory, which any thread may write to until the device next runs
      * something; NULL, itself or its result: buffer_write it is. */
     void *(*buffer_bytes)(struct backend_device *device, struct buffer *buffer);
-    /* Copies beside the runs of programs, of one thread. NULL, all five: buffer_write and buffer_read it is.
-     *
-     * Makes some of the host's memory, whole pages of it, such that the device copies from and to it by itself; until
+    /* Copies beside the runs of programs, of one thread. NULL, all seven, or `pins` says no: buffer_write and
+     * buffer_read it is. */
+    bool (*pins)(const struct backend_device *device); /* no after pin failed */
+    /* A buffer that is copied from and to so; NULL: any is. */
+    struct buffer *(*buffer_copied)(struct backend_device *device, uint64_t bytes, struct error *e);
+    /* Makes some of the host's memory, whole pages of it, such that the device copies from and to it by itself; until
      * it is unpinned, which waits for what is under way. NULL: it can't. Whoever shares the memory may pin it, too. */
     struct pinned *(*pin)(struct backend_device *device, void *memory, uint64_t bytes, struct error *e);
     void (*unpin)(struct backend_device *device, struct pinned *pinned); /* accepts NULL */

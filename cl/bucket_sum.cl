@@ -1,6 +1,7 @@
 /* The sums of all processes' parts of a bucket's floats, in the order of the batch buffer's operations: parts are this
  * device's, GRADIENT, where the sums go, messages, X, and floats beside them. Twin of shaders/bucket_sum.comp.
  *
+ * With 16 bits a work-group's largest finite magnitude of the sums goes to its place in PARTIALS, as bucket_scan's does.
  * What waits to be added is in registers: the last one in held[0]. Any LOCAL_SIZE is right. */
 #include "common.h"
 #include "bucket.h"
@@ -11,6 +12,9 @@ void bucket_sum(BATCH_ARGUMENT
     , INPUT_OF(uint, x)
     , INPUT_OF(uint, rows)
     , OUTPUT_OF(float, gradient)
+#if FORM == WIRE_FORM_F16
+    , OUTPUT_OF(float, partials)
+#endif
 )
 /* clang-format on */
 {
@@ -18,6 +22,11 @@ void bucket_sum(BATCH_ARGUMENT
     BEGIN_OF(uint, x);
     BEGIN_OF(uint, rows);
     BEGIN_OUTPUT_OF(float, gradient);
+#if FORM == WIRE_FORM_F16
+    BEGIN_OUTPUT_OF(float, partials);
+    __local float scratch[REDUCE_WORDS];
+    float largest = 0.0f;
+#endif
     const uint count = batch[WIRE_ACTIVE] != 0 ? batch[WIRE_SUM_COUNT] : 0, operations = batch[WIRE_OPERATIONS];
     __global const uint *list = batch + batch[WIRE_OPERATIONS_AT];
     for (uint i = group_number() * LOCAL_SIZE + local_number(); i < count; i += WIRE_GROUPS * LOCAL_SIZE) {
@@ -36,5 +45,15 @@ void bucket_sum(BATCH_ARGUMENT
             held[0] = kind == OPERATION_OWN ? gradient[at] : kind == OPERATION_MESSAGE ? message_float(from, i) : as_float(from[i]);
         }
         gradient[at] = held[0];
+#if FORM == WIRE_FORM_F16
+        if ((as_uint(held[0]) & 0x7fffffffu) < 0x7f800000u) largest = max(largest, fabs(held[0]));
+#endif
     }
+#if FORM == WIRE_FORM_F16
+    if (batch[WIRE_ACTIVE] != 0) {
+        largest = group_max(largest, scratch);
+        if (local_number() == 0) partials[group_number()] = largest;
+        LAST_BARRIER;
+    }
+#endif
 }

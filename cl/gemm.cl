@@ -6,6 +6,10 @@
  * One work-group per tile of y, columns fastest. While a stage is multiplied, the next one is on its way from memory to
  * registers.
  *
+ * GATE: neighbouring columns are a pair, of which one goes through the activation and is multiplied by the other; y has
+ * rows of N / 2. With DERIVATIVE it is the gradient: a column is that of what a pair made, and y has rows of 2 N.
+ * ROTARY: pairs of Q and K are turned.
+ *
  * COLUMN_SUMS: the epilogue's results are also summed over each tile's share of the batch's rows, to
  * partials[row tile][N] or, where those are columns, partials[column tile][M]. A weight's gradient, which sums over
  * them itself, has few tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as
@@ -16,6 +20,8 @@
 #include "dropout.h"
 #include "formulas.h"
 #include "gemm_arguments.h"
+#include "gate.h"
+#include "rotary.h"
 
 #ifndef PART_ROWS
 #define PART_ROWS TILE_K
@@ -48,17 +54,26 @@
 #define FOR_CHUNKS UNROLL for
 #endif
 
-/* Eight elements of a row of the output from `column` on, a multiple of 8. */
+/* Eight elements of a row of `end` from `column` on, a multiple of 8; of a row of the output. */
 #if ALIGNED
-#define LOAD_UNIT(v, name, at, column) LOAD_EIGHT(v, name, at, (column) + 4 < END_N)
-#define STORE_UNIT(name, at, v, column) STORE_EIGHT(name, at, v, (column) + 4 < END_N)
+#define LOAD_OF(v, name, at, column, end) LOAD_EIGHT(v, name, at, (column) + 4 < (end))
+#define STORE_OF(name, at, v, column, end) STORE_EIGHT(name, at, v, (column) + 4 < (end))
 #else
-#define LOAD_UNIT(v, name, at, column)                                                                                 \
-    LOAD_SOME((v)[0], name, at, column, END_N);                                                                        \
-    LOAD_SOME((v)[1], name, (at) + 4, (column) + 4, END_N)
-#define STORE_UNIT(name, at, v, column)                                                                                \
-    STORE_SOME(name, at, (v)[0], column, END_N);                                                                       \
-    STORE_SOME(name, (at) + 4, (v)[1], (column) + 4, END_N)
+#define LOAD_OF(v, name, at, column, end)                                                                              \
+    LOAD_SOME((v)[0], name, at, column, end);                                                                          \
+    LOAD_SOME((v)[1], name, (at) + 4, (column) + 4, end)
+#define STORE_OF(name, at, v, column, end)                                                                             \
+    STORE_SOME(name, at, (v)[0], column, end);                                                                         \
+    STORE_SOME(name, (at) + 4, (v)[1], (column) + 4, end)
+#endif
+#define LOAD_UNIT(v, name, at, column) LOAD_OF(v, name, at, column, END_N)
+#define STORE_UNIT(name, at, v, column) STORE_OF(name, at, v, column, END_N)
+
+/* What eight pairs made of, four results: half as long rows may begin on eight bytes. */
+#if ALIGNED && N % 8 == 0
+#define STORE_GATED(at, v, column) STORE_QUAD(y, at, v)
+#else
+#define STORE_GATED(at, v, column) STORE_SOME(y, at, v, column, N / 2)
 #endif
 
 /* Whether there is k0 + r of a block whose k is slow: written for few registers. */
@@ -222,6 +237,19 @@ void gemm(PRODUCT_ARGUMENTS)
 #if SUM
                     STORE_UNIT(before, row * Y_STRIDE + column, v, column);
 #endif
+#if ROTARY
+                    const uint at_position = positions[row];
+                    v[0] = rotary_quad(v[0], position, at_position, column);
+                    v[1] = rotary_quad(v[1], position, at_position, column + 4);
+#endif
+#if GATE && !DERIVATIVE
+                    float4 gated = (float4)(gate_quad(v[0]), gate_quad(v[1]));
+#if DROPOUT
+                    gated *= dropout_quad(batch, site, row, column / 2);
+#endif
+                    STORE_GATED(row * (N / 2) + column / 2, gated, column / 2);
+                    continue;
+#endif
                     UNROLL
                     for (uint c = 0; c < 2; c++)
                         /* In pairs, as in pack_vector: Oclgrind stores four scalars twice. */
@@ -242,7 +270,20 @@ void gemm(PRODUCT_ARGUMENTS)
                     v[0] *= dropout_half(words, false);
                     v[1] *= dropout_half(words, true);
 #endif
-#if DERIVATIVE
+#if GATE && DERIVATIVE
+                    UNROLL
+                    for (uint c = 0; c < 2; c++) {
+                        if (column + c * 4 < N) {
+                            const uint pairs_at = 2 * (row * N + column + c * 4), pair = 2 * (column + c * 4);
+                            float4 pairs[2];
+                            LOAD_OF(pairs, saved, pairs_at, pair, 2 * N);
+                            pairs[0] = gate_gradient(pairs[0], v[c].xy);
+                            pairs[1] = gate_gradient(pairs[1], v[c].zw);
+                            STORE_OF(y, pairs_at, pairs, pair, 2 * N);
+                        }
+                    }
+                    continue;
+#elif DERIVATIVE
                     float4 d[2];
                     LOAD_UNIT(d, saved, row * Y_STRIDE + column, column);
                     UNROLL

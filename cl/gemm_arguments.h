@@ -36,6 +36,15 @@
 #ifndef HEAD_DIM
 #define HEAD_DIM 8
 #endif
+#ifndef GATE
+#define GATE GATE_NONE
+#endif
+#ifndef ROTARY
+#define ROTARY ROTARY_NONE
+#endif
+#ifndef QKV_INTERLEAVED
+#define QKV_INTERLEAVED 0
+#endif
 #ifndef COLUMN_SUMS
 #define COLUMN_SUMS 0
 #endif
@@ -118,6 +127,15 @@
 #define ARGUMENT_SAVED
 #define BEGIN_SAVED
 #endif
+#if ROTARY
+#define ARGUMENT_ROTARY , INPUT_OF(uint, positions), INPUT_OF(float, position)
+#define BEGIN_ROTARY                                                                                                   \
+    BEGIN_OF(uint, positions);                                                                                         \
+    BEGIN_OF(float, position)
+#else
+#define ARGUMENT_ROTARY
+#define BEGIN_ROTARY
+#endif
 #if DELTA
 #define ARGUMENT_DELTA , OUTPUT_OF(float, delta)
 #define BEGIN_DELTA BEGIN_OUTPUT_OF(float, delta)
@@ -168,8 +186,8 @@
 
 #define PRODUCT_ARGUMENTS                                                                                              \
     BATCH_ARGUMENT, INPUT(x),                                                                                   \
-        INPUT(w) ARGUMENT_BIAS ARGUMENT_RESIDUAL ARGUMENT_NORM ARGUMENT_SAVED ARGUMENT_DELTA ARGUMENT_PARTIALS         \
-            ARGUMENT_Y ARGUMENT_BEFORE ARGUMENT_MAPS ARGUMENT_COUNTERS ARGUMENT_SITE
+        INPUT(w) ARGUMENT_BIAS ARGUMENT_RESIDUAL ARGUMENT_NORM ARGUMENT_SAVED ARGUMENT_ROTARY ARGUMENT_DELTA           \
+            ARGUMENT_PARTIALS ARGUMENT_Y ARGUMENT_BEFORE ARGUMENT_MAPS ARGUMENT_COUNTERS ARGUMENT_SITE
 
 #define BEGIN_PRODUCT                                                                                                  \
     BEGIN_OF(uint, batch);                                                                                             \
@@ -179,6 +197,7 @@
     BEGIN_RESIDUAL;                                                                                                    \
     BEGIN_NORM;                                                                                                        \
     BEGIN_SAVED;                                                                                                       \
+    BEGIN_ROTARY;                                                                                                      \
     BEGIN_DELTA;                                                                                                       \
     BEGIN_PARTIALS;                                                                                                    \
     BEGIN_Y;                                                                                                           \

@@ -3,6 +3,24 @@
 
 #define ROTARY_TURNS(column) (QKV_INTERLEAVED != 0 ? (column) / HEAD_DIM % 3 < 2 : (column) < N / 3 * 2)
 
+/* The pairs (x, y) and (z, w) of a token at `position`, from `column` on; what lies after the row's end stays. */
+static inline float4 rotary_quad(const float4 v, __global const float *table, const uint position, const uint column)
+{
+    float4 turned = v;
+    UNROLL for (uint c = 0; c < 4; c += 2)
+    {
+        if (column + c < N && ROTARY_TURNS(column + c)) {
+            const uint at = position * HEAD_DIM + (column + c) % HEAD_DIM;
+            const float cosine = table[at], sine = ROTARY == ROTARY_BACKWARD ? -table[at + 1] : table[at + 1];
+            if (c == 0)
+                turned.xy = (float2)(fma(-v.y, sine, v.x * cosine), fma(v.x, sine, v.y * cosine));
+            else
+                turned.zw = (float2)(fma(-v.w, sine, v.z * cosine), fma(v.z, sine, v.w * cosine));
+        }
+    }
+    return turned;
+}
+
 /* v, `count` neighbouring channels, an even number from an even one on; `turn` has each pair's cosine and sine. */
 static inline void rotary_turn(float *v, const float *turn, const uint count)
 {

@@ -3,7 +3,9 @@
 /* The sums of all processes' parts of a bucket's floats, in the order of the batch buffer's operations: parts are this
  * device's, GRADIENT, where the sums go, messages, X, and floats beside them. Twin of cl/bucket_sum.cl.
  *
- * What waits to be added is in registers: the last one in held[0]. Any LOCAL_SIZE is right. */
+ * With 16 bits a work-group's largest finite magnitude of the sums goes to its place in PARTIALS, as bucket_scan's
+ * does. What waits to be added is in registers: the last one in held[0]. Any LOCAL_SIZE is right. */
+#define REDUCE
 #include "common.glsl"
 #include "wire.h"
 
@@ -11,12 +13,14 @@ INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT_OF(SLOT_X, uint, x);
 INPUT_OF(SLOT_IDS, uint, rows);
 layout(set = 0, binding = SLOT_GRADIENT) restrict buffer gradient_elements { float gradient[]; };
+OUTPUT_OF(SLOT_PARTIALS, float, partials);
 #include "bucket.glsl"
 
 void main()
 {
     const uint count = batch[WIRE_ACTIVE] != 0 ? batch[WIRE_SUM_COUNT] : 0, operations = batch[WIRE_OPERATIONS];
     const uint list = batch[WIRE_OPERATIONS_AT];
+    float largest = 0.0;
     for (uint i = group_number() * LOCAL_SIZE + local_number(); i < count; i += WIRE_GROUPS * LOCAL_SIZE) {
         const uint at = element_at(batch[WIRE_SUM_FIRST] + i);
         float held[WIRE_DEPTH];
@@ -37,5 +41,11 @@ void main()
                 held[0] = uintBitsToFloat(x[from + i]);
         }
         gradient[at] = held[0];
+        const uint bits = floatBitsToUint(held[0]) & 0x7fffffffu;
+        if (bits < 0x7f800000u) largest = max(largest, uintBitsToFloat(bits));
+    }
+    if (FORM == WIRE_FORM_F16 && batch[WIRE_ACTIVE] != 0) {
+        largest = group_max(largest);
+        if (local_number() == 0) partials[group_number()] = largest;
     }
 }

@@ -8,6 +8,10 @@
  * One work-group per tile of y, columns fastest. While a stage is multiplied, the next one is on its way from memory to
  * registers.
  *
+ * GATE: neighbouring columns are a pair, of which one goes through the activation and is multiplied by the other; y has
+ * rows of N / 2. With DERIVATIVE it is the gradient: a column is that of what a pair made, and y has rows of 2 N.
+ * ROTARY: pairs of Q and K are turned.
+ *
  * COLUMN_SUMS: the epilogue's results are also summed over each tile's share of the batch's rows, to
  * partials[row tile][N] or, where those are columns, partials[column tile][M]. A weight's gradient, which sums over
  * them itself, has few tiles and long sums instead of an epilogue, so there it cuts the sum: as many times the tiles as
@@ -25,6 +29,10 @@ layout(constant_id = CONST_ACTIVATION) const uint ACTIVATION = ACTIVATION_NONE;
 layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
 layout(constant_id = CONST_SUM) const uint SUM = 0;
 layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
+layout(constant_id = CONST_GATE) const uint GATE = GATE_NONE;
+layout(constant_id = CONST_ROTARY) const uint ROTARY = ROTARY_NONE;
+layout(constant_id = CONST_QKV_INTERLEAVED) const uint QKV_INTERLEAVED = 0;
+layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 8;
 layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 0;
 layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 16;
 layout(constant_id = CONST_RUNTIME) const uint RUNTIME = RUNTIME_FORM;
@@ -57,11 +65,15 @@ INPUT(SLOT_W, w);
 INPUT(SLOT_BIAS, bias);
 INPUT(SLOT_RESIDUAL, residual);
 INPUT(SLOT_SAVED, saved);
+INPUT_OF(SLOT_POSITIONS, uint, positions);
+INPUT_OF(SLOT_POSITION, float, position);
 OUTPUT_OF(SLOT_PARTIALS, float, partials);
 layout(set = 0, binding = SLOT_PARTIALS) restrict writeonly buffer partials_pairs { vec4 partials_quads[]; };
 OUTPUT(SLOT_Y, y);
 OUTPUT(SLOT_SUM, before);
 #include "dropout.glsl"
+#include "gate.glsl"
+#include "rotary.glsl"
 
 /* Quads of columns lie paired: then a unit's two are read without bank conflicts. */
 #define PAIR_N true
@@ -83,25 +95,27 @@ OUTPUT(SLOT_SUM, before);
 #define CHUNK_PLACE ((TILE_X_QUADS + TILE_W_QUADS) / (THREADS_M * QUADS_N))
 #define CHUNK (CHUNK_PLACE >= THREAD_M ? THREAD_M : CHUNK_PLACE >= 4 ? 4 : CHUNK_PLACE >= 2 ? 2 : 1)
 
-/* Eight elements of a row of the output from `column` on, a multiple of 8. */
-#define LOAD_UNIT(v, name, at, column)                                                                                 \
+/* Eight elements of a row of `end` from `column` on, a multiple of 8; of a row of the output. */
+#define LOAD_OF(v, name, at, column, end)                                                                              \
     {                                                                                                                  \
         if (ALIGNED != 0) {                                                                                            \
-            LOAD_EIGHT(v, name, at, (column) + 4 < END_N);                                                             \
+            LOAD_EIGHT(v, name, at, (column) + 4 < (end));                                                             \
         } else {                                                                                                       \
-            LOAD_SOME(v[0], name, at, column, END_N);                                                                  \
-            LOAD_SOME(v[1], name, (at) + 4, (column) + 4, END_N);                                                      \
+            LOAD_SOME(v[0], name, at, column, end);                                                                    \
+            LOAD_SOME(v[1], name, (at) + 4, (column) + 4, end);                                                        \
         }                                                                                                              \
     }
-#define STORE_UNIT(name, at, v, column)                                                                                \
+#define STORE_OF(name, at, v, column, end)                                                                             \
     {                                                                                                                  \
         if (ALIGNED != 0) {                                                                                            \
-            STORE_EIGHT(name, at, v, (column) + 4 < END_N);                                                            \
+            STORE_EIGHT(name, at, v, (column) + 4 < (end));                                                            \
         } else {                                                                                                       \
-            STORE_SOME(name, at, v[0], column, END_N);                                                                 \
-            STORE_SOME(name, (at) + 4, v[1], (column) + 4, END_N);                                                     \
+            STORE_SOME(name, at, v[0], column, end);                                                                   \
+            STORE_SOME(name, (at) + 4, v[1], (column) + 4, end);                                                       \
         }                                                                                                              \
     }
+#define LOAD_UNIT(v, name, at, column) LOAD_OF(v, name, at, column, END_N)
+#define STORE_UNIT(name, at, v, column) STORE_OF(name, at, v, column, END_N)
 
 /* This work-item's blocks: where they begin, how many rows there are from there on (and where k is slow, how many k),
  * where they go, and what is on its way to them. */
@@ -251,6 +265,17 @@ void main()
                         v[1] += of_row;
                     }
                     if (SUM != 0) STORE_UNIT(before, row * Y_STRIDE + column, v, column);
+                    if (ROTARY != 0) {
+                        const uint at_position = positions[row];
+                        ROTARY_QUAD(v[0], position, at_position, column)
+                        ROTARY_QUAD(v[1], position, at_position, column + 4)
+                    }
+                    if (GATE != 0 && DERIVATIVE == 0) {
+                        vec4 gated = vec4(gate_quad(v[0]), gate_quad(v[1]));
+                        if (DROPOUT > 0) gated *= dropout_half(dropout_words(row, column / 2), column / 2 % 8 != 0);
+                        STORE_SOME(y, row * (N / 2) + column / 2, gated, column / 2, N / 2);
+                        continue;
+                    }
                     UNROLL
                     for (uint c = 0; c < 2; c++)
                         v[c] = vec4(activate(ACTIVATION, v[c].x), activate(ACTIVATION, v[c].y),
@@ -270,7 +295,20 @@ void main()
                         v[0] *= dropout_half(words, false);
                         v[1] *= dropout_half(words, true);
                     }
-                    if (DERIVATIVE != 0) {
+                    if (GATE != 0) {
+                        UNROLL
+                        for (uint c = 0; c < 2; c++) {
+                            if (column + c * 4 < N) {
+                                const uint pairs_at = 2 * (row * N + column + c * 4), pair = 2 * (column + c * 4);
+                                vec4 pairs[2];
+                                LOAD_OF(pairs, saved, pairs_at, pair, 2 * N);
+                                pairs[0] = gate_gradient(pairs[0], v[c].xy);
+                                pairs[1] = gate_gradient(pairs[1], v[c].zw);
+                                STORE_OF(y, pairs_at, pairs, pair, 2 * N);
+                            }
+                        }
+                        continue;
+                    } else if (DERIVATIVE != 0) {
                         vec4 d[2];
                         LOAD_UNIT(d, saved, row * Y_STRIDE + column, column);
                         UNROLL

@@ -350,7 +350,7 @@ static void checks_other_configs(void **state)
         expect_refused(cases[i].text, folder, cases[i].status, cases[i].says, "config.json");
     }
     files_write_text(folder, "adapter_config.json", "{}");
-    expect_refused("an adapter", folder, WHERRY_STATUS_UNSUPPORTED, "adapter_config.json", "merge the adapter");
+    expect_refused("an adapter", folder, WHERRY_STATUS_UNSUPPORTED, "adapter_config.json", "add it to that");
     files_remove(folder);
 }
 

@@ -100,6 +100,8 @@ static void pack_run(const struct alone_step *s)
 static void sum_run(const struct alone_step *s)
 {
     const uint32_t *batch = batch_of(s);
+    float *partials = s->at[SLOT_PARTIALS];
+    if (partials && batch[WIRE_ACTIVE]) memset(partials, 0, WIRE_GROUPS * sizeof *partials);
     for (uint32_t i = 0; batch[WIRE_ACTIVE] && i < batch[WIRE_SUM_COUNT]; i++) {
         const uint32_t *operation = batch + batch[WIRE_OPERATIONS_AT];
         float *own = (float *)s->at[SLOT_GRADIENT] + element_at(s, batch[WIRE_SUM_FIRST] + i), held[WIRE_DEPTH] = {0};
@@ -114,6 +116,7 @@ static void sum_run(const struct alone_step *s)
                 held[n++] = operation[0] == OPERATION_OWN ? *own : ((const float *)s->at[SLOT_X])[operation[1] + i];
             }
         *own = held[0];
+        if (partials && isfinite(*own) && fabsf(*own) > *partials) *partials = fabsf(*own);
     }
 }
 

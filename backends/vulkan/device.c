@@ -73,6 +73,9 @@ static bool functions_load(struct backend_device *d, struct error *e)
     if (d->physical.statistics) {
         OPTIONAL_DEVICE_FUNCTIONS(LOAD)
     }
+    if (d->physical.imports) {
+        IMPORT_DEVICE_FUNCTIONS(LOAD)
+    }
 #undef LOAD
     d->physical.statistics = d->vk.GetPipelineExecutablePropertiesKHR && d->vk.GetPipelineExecutableStatisticsKHR;
     return true;
@@ -141,19 +144,22 @@ static VkResult device_create(struct backend_device *d, VkDeviceCreateInfo *info
 static bool device_make(struct backend_device *d, struct error *e)
 {
     const struct physical *p = &d->physical;
-    const char *extensions[5 + MATRIX_EXTENSIONS];
+    static const float copying[] = {1.0f, 1.0f};
+    const char *extensions[6 + MATRIX_EXTENSIONS];
     uint32_t n = 0;
     if (p->portability) extensions[n++] = "VK_KHR_portability_subset";
     if (p->feedback && p->api < VK_API_VERSION_1_3) {
         extensions[n++] = VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME;
     }
+    if (p->imports) extensions[n++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     if (p->limits.f16_arithmetic && p->api < VK_API_VERSION_1_2)
         extensions[n++] = VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME;
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-        .queueFamilyIndex = p->queue_family,
-        .queueCount = 1,
-    };
+    VkDeviceQueueCreateInfo queues[] = {
+        {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = p->queue_family, .queueCount = 1},
+        {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+         .queueFamilyIndex = p->copy_family,
+         .queueCount = p->copy_queues,
+         .pQueuePriorities = copying}};
     VkPhysicalDevice16BitStorageFeatures half = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
         .storageBuffer16BitAccess = p->limits.f16,
@@ -173,19 +179,23 @@ static bool device_make(struct backend_device *d, struct error *e)
     VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
         .pNext = p->statistics ? (void *)&statistics : &half,
-        .queueCreateInfoCount = 1,
-        .pQueueCreateInfos = &queue,
+        .queueCreateInfoCount = p->imports && p->copy_queues ? 2 : 1,
+        .pQueueCreateInfos = queues,
         .enabledExtensionCount = n,
         .ppEnabledExtensionNames = extensions,
     };
     matrices_enable(p, &matrices, &info, extensions);
-    VkResult r = device_create(d, &info, &queue, extensions);
+    VkResult r = device_create(d, &info, queues, extensions);
     if (r != VK_SUCCESS) {
         d->handle = VK_NULL_HANDLE;
         return fail_result(e, r, "opening %s", p->info.name);
     }
     TRY(functions_load(d, e));
     d->vk.GetDeviceQueue(d->handle, p->queue_family, 0, &d->queue);
+    d->up = d->down = d->queue;
+    if (!p->imports || !p->copy_queues) return true;
+    d->vk.GetDeviceQueue(d->handle, p->copy_family, 0, &d->up);
+    d->vk.GetDeviceQueue(d->handle, p->copy_family, p->copy_queues - 1, &d->down);
     return true;
 }
 
@@ -229,7 +239,7 @@ static bool device_wrap(struct backend_device *d, const wherry_vulkan_desc *give
     if (desc->transfer_queue) TRY(physical_family_copies(d->host, &d->instance, p, desc->transfer_queue_family, e));
     /* The device may do more than it was made for. */
     p->limits.f16 = p->limits.f16 && desc->storage_buffer_16bit_access;
-    p->statistics = false;
+    p->statistics = p->imports = false;
     p->limits.f16_arithmetic = p->limits.f16_arithmetic && p->limits.f16 && desc->cooperative_matrix;
     if (!p->limits.f16_arithmetic) {
         p->limits.coopmat_m = p->limits.coopmat_n = p->limits.coopmat_k = 0;
@@ -363,6 +373,7 @@ void vulkan_close(struct backend_device *d)
     if (!d) return;
     /* A hung device still runs what it was given: its objects stay, for destroying them would be undefined. */
     if (d->handle && d->vk.DestroyDevice && !d->hung) {
+        copies_close(d);
         mapped_destroy(d, &d->transfer);
         pipelines_close(d);
         if (d->fence) d->vk.DestroyFence(d->handle, d->fence, NULL);

@@ -47,8 +47,9 @@ static uint32_t type_find(const struct physical *p, uint64_t bytes, uint32_t all
 static bool handle_make(struct backend_device *d, uint64_t bytes, VkBufferUsageFlags usage, bool shared,
                         VkBuffer *handle, VkMemoryRequirements *needs, const char *what, struct error *e)
 {
-    const uint32_t families[] = {d->physical.queue_family, d->transfer_family};
-    const bool two = shared && d->transfer_queue && families[0] != families[1];
+    const bool copies = !d->transfer_queue && d->up && d->up != d->queue;
+    const uint32_t families[] = {d->physical.queue_family, copies ? d->physical.copy_family : d->transfer_family};
+    const bool two = shared && (d->transfer_queue || copies) && families[0] != families[1];
     VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = bytes,
@@ -77,6 +78,19 @@ static VkResult memory_make(struct backend_device *d, uint64_t bytes, uint32_t t
     VkResult r = d->vk.AllocateMemory(d->handle, &info, NULL, memory);
     if (r != VK_SUCCESS) *memory = VK_NULL_HANDLE;
     return r;
+}
+
+bool memory_import(struct backend_device *d, uint64_t bytes, uint32_t allowed, VkMemoryPropertyFlags kinds,
+                   const void *chain, VkDeviceMemory *memory)
+{
+    const uint32_t type = type_find(&d->physical, bytes, allowed, kinds, VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
+    const VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                       .pNext = chain,
+                                       .allocationSize = bytes,
+                                       .memoryTypeIndex = type};
+    const bool ok = type != VK_MAX_MEMORY_TYPES && d->vk.AllocateMemory(d->handle, &info, NULL, memory) == VK_SUCCESS;
+    if (!ok) *memory = VK_NULL_HANDLE;
+    return ok;
 }
 
 /* ---- host-visible memory ---- */

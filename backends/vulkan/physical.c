@@ -242,6 +242,7 @@ bool physical_describe(const struct host *host, const struct instance *instance,
                 extension_present(extensions, n_extensions, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     p->feedback = p->api >= VK_API_VERSION_1_3 ||
                   extension_present(extensions, n_extensions, VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME);
+    p->imports = extension_present(extensions, n_extensions, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
     bool ok = matrices_describe(host, instance, p, extensions, n_extensions, e);
     host_free(host, extensions);
     if (!ok) return false;
@@ -250,6 +251,13 @@ bool physical_describe(const struct host *host, const struct instance *instance,
     VkQueueFamilyProperties *families = families_list(host, instance, handle, &n_families, e);
     if (!families) return false;
     int best = 0;
+    for (uint32_t i = 0; i < n_families; i++) {
+        const VkQueueFlags other = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT;
+        if (p->copy_queues || !(families[i].queueFlags & VK_QUEUE_TRANSFER_BIT) || families[i].queueFlags & other)
+            continue;
+        p->copy_family = i;
+        p->copy_queues = families[i].queueCount < 2 ? families[i].queueCount : 2;
+    }
     for (uint32_t i = 0; i < n_families; i++) {
         int rank = family_rank(&families[i]);
         if (rank <= best) continue;

@@ -41,6 +41,9 @@
     X(GetPipelineExecutablePropertiesKHR)                                                                              \
     X(GetPipelineExecutableStatisticsKHR)
 
+/* VK_EXT_external_memory_host. */
+#define IMPORT_DEVICE_FUNCTIONS(X) X(GetMemoryHostPointerPropertiesEXT)
+
 #define DEVICE_FUNCTIONS(X)                                                                                            \
     X(DestroyDevice)                                                                                                   \
     X(GetDeviceQueue)                                                                                                  \
@@ -103,6 +106,7 @@ struct instance_functions {
 struct device_functions {
     DEVICE_FUNCTIONS(FUNCTION_MEMBER)
     OPTIONAL_DEVICE_FUNCTIONS(FUNCTION_MEMBER)
+    IMPORT_DEVICE_FUNCTIONS(FUNCTION_MEMBER)
 };
 #undef FUNCTION_MEMBER
 
@@ -144,6 +148,9 @@ struct physical {
     bool feedback;          /* pipelines can tell whether they came from the cache */
     bool statistics;        /* pipelines can tell what they take: registers, shared memory, ... */
     const char *priorities; /* the extension by which queues have a priority among all processes', NULL: none */
+    bool imports;           /* memory of the host's can be the device's, too (VK_EXT_external_memory_host) */
+    uint32_t copy_family;   /* of queues that only copy, */
+    uint32_t copy_queues;   /* and how many of them are wanted: up to two */
     bool budget;            /* the driver tells how much memory a process may have */
     bool size_chosen;       /* a pipeline's sub-groups must be told their size */
     VkPhysicalDeviceMemoryProperties memory;
@@ -214,7 +221,10 @@ void mapped_destroy(struct backend_device *d, struct mapped *mapped); /* accepts
 bool mapped_flush(struct backend_device *d, const struct mapped *mapped, struct error *e);
 bool mapped_invalidate(struct backend_device *d, const struct mapped *mapped, struct error *e);
 
-/* `shared`: by the families of both queues. */
+/* Memory of a type of `kinds`, of those that are in `allowed`, with what is chained to it; false: there is none. */
+bool memory_import(struct backend_device *d, uint64_t bytes, uint32_t allowed, VkMemoryPropertyFlags kinds,
+                   const void *chain, VkDeviceMemory *memory);
+/* `shared`: by the families of all queues. */
 struct buffer *buffer_make(struct backend_device *d, uint64_t bytes, bool shared, struct error *e);
 struct buffer *vulkan_buffer_create(struct backend_device *d, uint64_t bytes, struct error *e);
 void vulkan_buffer_destroy(struct backend_device *d, struct buffer *buffer);
@@ -294,7 +304,10 @@ struct backend_device {
     VkQueue queue;
     VkQueue transfer_queue;   /* for transfers beside it, NULL: none */
     uint32_t transfer_family; /* its family, and that of `queue` where there is none */
-    struct mutex queueing;    /* of both */
+    VkQueue up, down;         /* of copies beside runs: those of copy_family, or `queue` */
+    struct beside *beside;    /* copies.c; NULL: not made yet */
+    bool pin_failed;          /* of memory of the host's: copies are waited for */
+    struct mutex queueing;    /* of all queues */
     void (*queue_lock)(void *user);
     void (*queue_unlock)(void *user);
     void *queue_user;
@@ -363,6 +376,18 @@ bool vulkan_program_submit(struct backend_device *d, struct program *program, co
 bool vulkan_program_wait(struct backend_device *d, struct program *program, int slot, uint64_t timeout_ns, bool *done,
                          struct error *e);
 bool vulkan_program_run(struct backend_device *d, struct program *program, const struct run *run, struct error *e);
+
+/* ---- copies.c: copies beside runs, as the contract (backend.h) says ---- */
+
+bool vulkan_pins(const struct backend_device *d);
+struct buffer *vulkan_buffer_copied(struct backend_device *d, uint64_t bytes, struct error *e);
+struct pinned *vulkan_pin(struct backend_device *d, void *memory, uint64_t bytes, struct error *e);
+void vulkan_unpin(struct backend_device *d, struct pinned *pinned);
+bool vulkan_copies_up(struct backend_device *d, const struct transfer *list, int n, struct error *e);
+bool vulkan_copy_down(struct backend_device *d, const struct transfer *copy, int ticket, struct error *e);
+bool vulkan_copy_wait(struct backend_device *d, int ticket, struct error *e);
+/* Waits for what is under way; accepts a device that has none. */
+void copies_close(struct backend_device *d);
 
 /* ---- outside.c: objects of the application's ---- */
 

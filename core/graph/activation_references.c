@@ -146,10 +146,10 @@ static bool slopes(const struct graph *g, const struct op *o, const struct batch
                    double (*slope)(double))
 {
     size_t columns = tensor_row_length(g, o->out[0]);
-    double *y = v->of[tensor_owner(g, o->out[0])];
+    double *y = value(g, v, o->out[0]);
     TRY(each(g, o, b, v, slope));
     for (uint32_t r = 0; o->dropout > 0 && r < b->tokens; r++)
-        drop_row(o, v, r, columns, y + r * columns, y + r * columns);
+        reference_drop_row(o, v, r, columns, y + r * columns, y + r * columns);
     return true;
 }
 

@@ -151,21 +151,6 @@ static const struct op_kind *activation_kind(const wherry_model_config *config)
     }
 }
 
-/* A ReLU's follows from what it makes. */
-static const struct op_kind *slope_kind(const wherry_model_config *config)
-{
-    if (config->gate) return NULL;
-    return config->activation == WHERRY_ACTIVATION_GELU        ? &kind_gelu_slope
-           : config->activation == WHERRY_ACTIVATION_GELU_TANH ? &kind_gelu_tanh_slope
-                                                               : NULL;
-}
-
-static const struct op_kind *row_kind(const struct builder *b, const struct op_row *row)
-{
-    const wherry_model_config *config = b->options->config;
-    return row->kind ? row->kind : row->role == ACTIVATION_SLOPE ? slope_kind(config) : activation_kind(config);
-}
-
 static uint32_t activation_number(wherry_activation activation)
 {
     switch (activation) {
@@ -178,6 +163,21 @@ static uint32_t activation_number(wherry_activation activation)
     default:
         return ACTIVATION_GELU;
     }
+}
+
+/* A ReLU's follows from what it makes; a gate and a SiLU keep what goes into them. NULL: there is none. */
+static const struct op_kind *slope_kind(const wherry_model_config *config)
+{
+    if (config->gate) return NULL;
+    return config->activation == WHERRY_ACTIVATION_GELU        ? &kind_gelu_slope
+           : config->activation == WHERRY_ACTIVATION_GELU_TANH ? &kind_gelu_tanh_slope
+                                                               : NULL;
+}
+
+static const struct op_kind *row_kind(const struct builder *b, const struct op_row *row)
+{
+    const wherry_model_config *config = b->options->config;
+    return row->kind ? row->kind : row->role == ACTIVATION_SLOPE ? slope_kind(config) : activation_kind(config);
 }
 
 static bool row_there(const struct builder *b, const struct op_row *row)

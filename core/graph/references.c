@@ -52,7 +52,8 @@ REFERENCE(reference_add)
     high = (uint32_t)((uint64_t)(a) * (b) >> 32);                                                                      \
     low = (a) * (b)
 
-void drop_row(const struct op *o, const struct values *v, uint32_t row, size_t columns, const double *x, double *y)
+void reference_drop_row(const struct op *o, const struct values *v, uint32_t row, size_t columns, const double *x,
+                        double *y)
 {
     uint32_t threshold = dropout_threshold(o->dropout), words[4];
     double scale = 65536.0 / (65536.0 - threshold);
@@ -75,14 +76,14 @@ REFERENCE(reference_dropout)
     double *y = value(g, v, o->out[0]);
     if (o->site != DROPOUT_ATTENTION) {
         size_t columns = tensor_row_length(g, o->out[0]);
-        for (uint32_t r = 0; r < b->tokens; r++) drop_row(o, v, r, columns, x + r * columns, y + r * columns);
+        for (uint32_t r = 0; r < b->tokens; r++) reference_drop_row(o, v, r, columns, x + r * columns, y + r * columns);
         return true;
     }
     uint32_t heads = g->dims.of['h'];
     for (uint32_t s = 0; s < b->sequences; s++)
         for (uint32_t h = 0, length = b->offsets[s + 1] - b->offsets[s]; h < heads; h++)
             for (uint32_t j = 0; j < length; j++, x += length, y += length)
-                drop_row(o, v, (b->offsets[s] + j) * heads + h, length, x, y);
+                reference_drop_row(o, v, (b->offsets[s] + j) * heads + h, length, x, y);
     return true;
 }
 

@@ -56,8 +56,6 @@ REFERENCE(reference_pool_sqrt);
 REFERENCE(reference_pool_weighted);
 REFERENCE(reference_pool_max);
 REFERENCE(reference_normalize);
-/* Multiplies a row by dropout's factors. */
-void drop_row(const struct op *o, const struct values *v, uint32_t row, size_t columns, const double *x, double *y);
 /* Of losses (loss_references.c). */
 REFERENCE(reference_take);
 REFERENCE(reference_take_dx);
@@ -79,5 +77,9 @@ REFERENCE(reference_entropy);
 REFERENCE(reference_entropy_sum);
 REFERENCE(reference_entropy_dx);
 REFERENCE(einsum_reference); /* any einsum of two operands (einsum.c) */
+
+/* Multiplies a row by its factors of dropout. */
+void reference_drop_row(const struct op *o, const struct values *v, uint32_t row, size_t columns, const double *x,
+                        double *y);
 
 #endif

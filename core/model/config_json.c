@@ -194,10 +194,11 @@ bool config_read(const struct host *host, const char *folder, wherry_model_confi
     TRY(folder_has(host, folder, "config.json", &has, e) &&
         folder_has(host, folder, "adapter_config.json", &adapter, e));
     if (adapter) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%.600s has adapter_config.json: adapters are not supported: merge the adapter into its model's "
-                    "weights (in Python: peft's merge_and_unload) and save the whole",
-                    folder);
+        return fail(
+            e, WHERRY_STATUS_UNSUPPORTED,
+            "%.600s has adapter_config.json: it is an adapter and no model: open the model that it is of, and add it "
+            "to that (wherry_model_adapt, --adapter)",
+            folder);
     }
     if (!has) {
         return fail(e, WHERRY_STATUS_IO,

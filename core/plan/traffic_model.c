@@ -50,6 +50,17 @@ struct extents extents_of(const struct count *c)
                             .k = runtime == RUNTIME_K ? rows_of(c) : get(c, CONST_K, 32)};
 }
 
+/* Of rows of Q, K and V: each of eight neighbours reads its token's position, each pair of Q and K both of its numbers.
+ */
+static void reads_angles(struct count *c, uint64_t rows, uint64_t n)
+{
+    uint64_t units = rows * divide_up(n, 8), angles = rows * (n / 3 * 2), dim = get(c, CONST_HEAD_DIM, 2);
+    reads(c, SLOT_POSITIONS, units);
+    reads_again(c, SLOT_POSITIONS, units - rows, dim * sizeof(float));
+    reads(c, SLOT_POSITION, angles);
+    reads_again(c, SLOT_POSITION, angles - rows * dim, dim * sizeof(float));
+}
+
 /* Where a bias is a row's, all who have eight results of it load it. The tokens that wide accesses reach after a
  * batch's last one are not counted. */
 void count_product(struct count *c, uint64_t band, uint64_t sharers)
@@ -71,8 +82,11 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
     p.x = m * k;
     p.w = n * k;
     p.k_tiles = depth ? divide_up(depth, tile_k) : 1;
-    p.others = m * n * (element_of(c, SLOT_Y) + element_of(c, SLOT_RESIDUAL) + element_of(c, SLOT_SAVED)) +
-               second * element_of(c, SLOT_SUM);
+    /* With a gate a pair of columns gives one result; in its gradient a column two, which are of two that were kept. */
+    bool gated = get(c, CONST_GATE, GATE_NONE), gradient = gated && get(c, CONST_DERIVATIVE, ACTIVATION_NONE);
+    uint64_t results = gradient ? 2 * m * n : gated ? m * n / 2 : m * n, saved = gradient ? 2 * m * n : m * n;
+    p.others = results * element_of(c, SLOT_Y) + m * n * element_of(c, SLOT_RESIDUAL) +
+               saved * element_of(c, SLOT_SAVED) + second * element_of(c, SLOT_SUM);
     reads_panels(c, &p);
     reads(c, SLOT_BIAS, channels ? m * divide_up(n, 8) : p.rows * sharers * n);
     if (p.rows && p.columns)
@@ -82,8 +96,9 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
     reads(c, SLOT_GAMMA, factors);
     reads(c, SLOT_BETA, factors);
     reads(c, SLOT_RESIDUAL, m * n);
-    reads(c, SLOT_SAVED, m * n);
-    writes(c, SLOT_Y, m * n);
+    reads(c, SLOT_SAVED, saved);
+    if (get(c, CONST_ROTARY, ROTARY_NONE)) reads_angles(c, m, n);
+    writes(c, SLOT_Y, results);
     writes(c, SLOT_SUM, second);
     writes(c, SLOT_DELTA, m * (n / get(c, CONST_HEAD_DIM, 1)));
     if (partials) writes_scratch(c, SLOT_PARTIALS, partials);

@@ -1,10 +1,24 @@
 /* Copies beside what the device computes. */
 #include "runtime/copies.h"
 
+static bool beside(const struct wherry_device *device)
+{
+    const struct backend *backend = device->backend;
+    return backend->pin && (!backend->pins || backend->pins(device->handle));
+}
+
+struct buffer *device_buffer_copied(struct wherry_device *device, uint64_t bytes, struct error *e)
+{
+    const struct backend *backend = device->backend;
+    if (backend->buffer_copied && beside(device)) return backend->buffer_copied(device->handle, bytes, e);
+    return backend->buffer_create(device->handle, bytes, e);
+}
+
 bool device_pin(struct wherry_device *device, void *memory, uint64_t bytes, struct pinned **out, struct error *e)
 {
-    *out = device->backend->pin ? device->backend->pin(device->handle, memory, bytes, e) : NULL;
-    return *out || !device->backend->pin;
+    *out = beside(device) ? device->backend->pin(device->handle, memory, bytes, e) : NULL;
+    if (*out || !beside(device)) return true;
+    return false;
 }
 
 void device_unpin(struct wherry_device *device, struct pinned *pinned)
@@ -22,7 +36,7 @@ bool device_copies_up(struct wherry_device *device, const struct transfer *list,
 {
     const struct backend *backend = device->backend;
     TRY(device_executes(device, e));
-    if (backend->pin) return ended(device, backend->copies_up(device->handle, list, n, e), e);
+    if (beside(device)) return ended(device, backend->copies_up(device->handle, list, n, e), e);
     for (int i = 0; i < n; i++)
         if (!ended(
                 device,
@@ -36,7 +50,7 @@ bool device_copy_down(struct wherry_device *device, const struct transfer *copy,
 {
     const struct backend *backend = device->backend;
     TRY(device_executes(device, e));
-    if (backend->pin) return ended(device, backend->copy_down(device->handle, copy, ticket, e), e);
+    if (beside(device)) return ended(device, backend->copy_down(device->handle, copy, ticket, e), e);
     return ended(device, backend->buffer_read(device->handle, copy->buffer, copy->offset, copy->host, copy->bytes, e),
                  e);
 }
@@ -44,5 +58,5 @@ bool device_copy_down(struct wherry_device *device, const struct transfer *copy,
 bool device_copy_wait(struct wherry_device *device, int ticket, struct error *e)
 {
     const struct backend *backend = device->backend;
-    return !backend->pin || ended(device, backend->copy_wait(device->handle, ticket, e), e);
+    return !beside(device) || ended(device, backend->copy_wait(device->handle, ticket, e), e);
 }

@@ -8,6 +8,8 @@
 /* Whole pages, to be pinned. */
 enum { COPIES_PAGE = 1 << 16 };
 
+/* A buffer for such copies. */
+struct buffer *device_buffer_copied(struct wherry_device *device, uint64_t bytes, struct error *e);
 /* *out NULL: there is nothing to pin for this device. */
 bool device_pin(struct wherry_device *device, void *memory, uint64_t bytes, struct pinned **out, struct error *e);
 void device_unpin(struct wherry_device *device, struct pinned *pinned); /* accepts NULL */

@@ -88,7 +88,7 @@ static struct shared_tensor tensor_key(const struct wherry_session *s, int t)
 static bool orders_equal(const struct matrix_order *a, const struct matrix_order *b)
 {
     return a->rows == b->rows && a->columns == b->columns && a->transposed == b->transposed && a->heads == b->heads &&
-           a->channels == b->channels;
+           a->channels == b->channels && a->paired == b->paired && a->half == b->half;
 }
 
 static bool keys_equal(const struct shared_tensor *a, const struct shared_tensor *b)

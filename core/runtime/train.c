@@ -107,15 +107,49 @@ static bool backward(struct wherry_session *s, const float *gradient, size_t gra
 
 /* ---- the same, to be followed by others ---- */
 
-bool session_forward(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step,
-                     const struct outside *outside, struct error *e)
+static bool batch_take(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step, struct error *e)
 {
     s->forward_done = false;
     TRY(session_batch(s, batch, &s->shape, e));
     s->seed = step ? step->seed : 0;
     s->step = step ? step->step : 0;
-    TRY(session_pass(s, WHERRY_PHASE_FORWARD, outside, e));
+    return true;
+}
+
+bool session_forward(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step,
+                     const struct outside *outside, struct error *e)
+{
+    TRY(batch_take(s, batch, step, e) && session_pass(s, WHERRY_PHASE_FORWARD, outside, e));
     s->forward_done = true;
+    return true;
+}
+
+bool session_forward_read(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step, struct error *e)
+{
+    const struct pass_part part = {.end = s->boundary, .upload = -1, .download = s->graph.output, .listed = true};
+    TRY(batch_take(s, batch, step, e) && session_pass_part(s, &part, e));
+    s->forward_done = true;
+    return true;
+}
+
+bool session_output_take(struct wherry_session *s, float *out, size_t floats, struct error *e)
+{
+    const size_t count = (size_t)tensor_elements(&s->graph, &s->shape, s->graph.output);
+    TRY(fits("the output", floats, count, e) && pass_wait(s->device, s->program, 0, &s->passes[0], e));
+    return take_output(s, s->graph.output, "the output", count, out, e);
+}
+
+bool session_backward_given(struct wherry_session *s, struct error *e)
+{
+    const struct pass_part part = {.slot = 1,
+                                   .first = s->boundary,
+                                   .end = s->n_calls,
+                                   .upload = s->graph.out_gradient,
+                                   .download = -1,
+                                   .listed = true};
+    s->forward_done = false;
+    TRY(session_pass_part(s, &part, e));
+    s->backward_done = true;
     return true;
 }
 

@@ -16,6 +16,12 @@ bool session_tensor_write(const struct wherry_session *s, int tensor, const floa
 bool session_forward(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step,
                      const struct outside *outside, struct error *e);
 bool session_backward(struct wherry_session *s, const struct outside *outside, struct error *e);
+/* The same with floats of the host's: the output, which session_output_take waits for, at any time before the next
+ * forward pass; and the gradient that session_gradient_give left. */
+bool session_forward_read(struct wherry_session *s, const wherry_batch *batch, const wherry_step *step,
+                          struct error *e);
+bool session_output_take(struct wherry_session *s, float *out, size_t floats, struct error *e);
+bool session_backward_given(struct wherry_session *s, struct error *e);
 /* What wherry_backward does before its run: the gradient is checked, and in input_storage. */
 bool session_gradient_give(struct wherry_session *s, const float *gradient, size_t gradient_floats, struct error *e);
 /* The tensor that is gradient number `index` of wherry_gradient_read, -1: there are fewer. */

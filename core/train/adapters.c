@@ -21,6 +21,11 @@ static bool geometry_fill(const struct graph *g, const struct adapter_target *ta
                     "%s: an adapter of queries, keys and values as one matrix needs another order than %s: leave it in "
                     "the model's",
                     g->tensors[gradient].name, g->tensors[gradient].dims);
+    if (order.paired && target->part * target->rows < order.paired)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%s: rotary positions have the rows of queries and keys in pairs, which no adapter follows: choose "
+                    "values and other matrices",
+                    g->tensors[gradient].name);
     const uint64_t row = order.transposed ? 1 : order.columns;
     const uint64_t block = order.heads ? order.channels : target->rows; /* rows that lie one after the other */
     m->words[MATRIX_ROWS] = (uint32_t)target->rows;

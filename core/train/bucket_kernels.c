@@ -9,6 +9,7 @@
 #include "interface/interface.h"
 #include "interface/optimizer.h"
 #include "interface/wire.h"
+#include "runtime/copies.h"
 #include "train/arena.h"
 
 enum call_kind { CALL_ADD, CALL_SCAN, CALL_PACK, CALL_FLOATS, CALL_SUM, CALL_UNPACK, CALLS };
@@ -87,14 +88,15 @@ static struct buffer *sum_of(const struct slab *slab, int sum)
 static void add_fill(struct bucket_kernels *k, const struct launch_range *l, int sum, bool joins)
 {
     const struct wherry_session *s = k->desc.session;
-    const struct slab *slab = &k->arena->slabs[k->arena->segments[l->first].slab];
+    const struct segment *first = &k->arena->segments[l->first];
+    const struct slab *slab = &k->arena->slabs[first->slab];
     const uint64_t bytes = l->state.end - l->state.begin;
     struct step *step = step_begin(k, CALL_ADD, 1);
-    step->f16 = s->f16 && !joins; /* sums are floats */
+    step->f16 = s->f16 && !joins && !segment_adapts(first); /* sums are floats, as adapters' gradients */
     if (joins)
         bind(step, SLOT_X, false, false, sum_of(slab, sum), l->state.begin, bytes);
     else
-        bind(step, SLOT_X, false, false, s->buffers[k->arena->segments[l->first].gradient_block], l->gradients.begin,
+        bind(step, SLOT_X, false, false, segment_gradients(s, k->arena, first), l->gradients.begin,
              l->gradients.end - l->gradients.begin);
     const struct range table = joins ? l->joins : l->table;
     bind(step, SLOT_IDS, true, false, k->arena->tables, table.begin, table.end - table.begin);
@@ -119,8 +121,8 @@ static void slab_step(struct bucket_kernels *k, enum call_kind kind, const struc
         bind(step, SLOT_X, true, false, floats, 0, 4 * slab->elements);
     bind(step, SLOT_IDS, true, false, k->list, 0, list_bytes(&k->desc));
     if (kind == CALL_SUM) bind(step, SLOT_GRADIENT, true, true, floats, 0, 4 * slab->elements);
-    if (kind == CALL_SCAN || (kind == CALL_PACK && k->scans))
-        bind(step, SLOT_PARTIALS, true, kind == CALL_SCAN, k->partials, 0, partials_bytes(&k->desc));
+    if (k->scans && kind != CALL_FLOATS && kind != CALL_UNPACK)
+        bind(step, SLOT_PARTIALS, true, kind != CALL_PACK, k->partials, 0, partials_bytes(&k->desc));
     if (kind == CALL_PACK || kind == CALL_FLOATS) bind(step, SLOT_Y, true, true, k->messages, 0, 4 * k->desc.words);
     if (kind == CALL_UNPACK) bind(step, SLOT_Y, true, true, floats, 0, 4 * slab->elements);
 }
@@ -133,7 +135,7 @@ static int add_step(const struct bucket_kernels *k, int launch, int sum, bool jo
 
 static int slab_first(const struct bucket_kernels *k, int slab)
 {
-    return k->arena->n_launches * (2 * k->sums - 1) + slab * (k->sums * (2 + k->scans) + 3 + k->scans);
+    return k->arena->n_launches * (2 * k->sums - 1) + slab * (k->sums * (2 + k->scans) + 3);
 }
 
 static int pack_step(const struct bucket_kernels *k, int slab, int sum)
@@ -143,12 +145,6 @@ static int pack_step(const struct bucket_kernels *k, int slab, int sum)
 
 static int sum_step(const struct bucket_kernels *k, int slab) { return pack_step(k, slab, k->sums); }
 
-static void pack_fill(struct bucket_kernels *k, const struct slab *slab, int sum)
-{
-    if (k->scans) slab_step(k, CALL_SCAN, slab, sum);
-    slab_step(k, CALL_PACK, slab, sum);
-}
-
 static void steps_fill(struct bucket_kernels *k)
 {
     for (int l = 0; l < k->arena->n_launches; l++)
@@ -157,11 +153,12 @@ static void steps_fill(struct bucket_kernels *k)
     for (int i = 0; i < k->arena->n_slabs; i++) {
         const struct slab *slab = &k->arena->slabs[i];
         for (int sum = 0; sum < k->sums; sum++) {
-            pack_fill(k, slab, sum);
+            if (k->scans) slab_step(k, CALL_SCAN, slab, sum);
+            slab_step(k, CALL_PACK, slab, sum);
             slab_step(k, CALL_FLOATS, slab, sum);
         }
         slab_step(k, CALL_SUM, slab, 0);
-        pack_fill(k, slab, 0);
+        slab_step(k, CALL_PACK, slab, 0);
         slab_step(k, CALL_UNPACK, slab, 0);
     }
 }
@@ -193,7 +190,7 @@ static bool memory_make(struct bucket_kernels *k, struct error *e)
     return (k->words = host_alloc(host, (size_t)k->header_bytes, 1, e)) &&
            (k->steps = host_alloc(host, n, sizeof *k->steps, e)) &&
            (k->grids = host_alloc(host, n, sizeof *k->grids, e)) && (k->header = buffer_make(k, k->header_bytes, e)) &&
-           (k->messages = buffer_make(k, 4 * k->desc.words, e)) &&
+           (k->messages = device_buffer_copied(k->device, 4 * k->desc.words, e)) &&
            (k->list = buffer_make(k, list_bytes(&k->desc), e)) &&
            (k->partials = buffer_make(k, partials_bytes(&k->desc), e)) &&
            backend->buffer_write(k->device->handle, k->header, 0, k->words, k->header_bytes, e); /* not active */
@@ -333,7 +330,7 @@ bool bucket_kernels_sum(struct bucket_kernels *k, const struct bucket_place *pla
         k->words[at + OPERATION_WORDS * i] = operations[i].kind;
         k->words[at + OPERATION_WORDS * i + 1] = (uint32_t)operations[i].at;
     }
-    return submit(k, sum_step(k, place->slab), 2 + k->scans, e);
+    return submit(k, sum_step(k, place->slab), 2, e);
 }
 
 bool bucket_kernels_unpack(struct bucket_kernels *k, const struct bucket_place *place,
@@ -341,5 +338,5 @@ bool bucket_kernels_unpack(struct bucket_kernels *k, const struct bucket_place *
 {
     if (!count) return true;
     words_place(k, place, messages, count);
-    return submit(k, sum_step(k, place->slab) + 2 + k->scans, 1, e);
+    return submit(k, sum_step(k, place->slab) + 2, 1, e);
 }

@@ -5,10 +5,10 @@
  *
  *   group      n    tells of its parts
  *   group  n - 1    has heard of the others', is summed
- *   group  n - 2    tells of its sums
- *   group  n - 3    has heard of the others', is written
+ *   group  n - 3    tells of its sums
+ *   group  n - 4    has heard of the others', is written
  *
- * Behind the last piece there is nothing to compute: its groups are small. */
+ * Behind the last piece there is nothing to compute: its buckets are small, and groups of their own. */
 #include "train/buckets.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 #include "train/arena.h"
 #include "train/buckets_slot.h"
 
-enum { BUCKET_BYTES = 16 << 20, SLOTS = 24, GROUP_MOST = 5, LAST_GROUP_MOST = 1, STAGES = 3 };
+enum { BUCKET_BYTES = 64 << 20, SLOTS = 8, STAGES = 4, LAST_PARTS = 4 };
 
 struct bucket_group {
     int first, end, piece; /* buckets; behind which piece they are there */
@@ -70,8 +70,9 @@ static uint64_t row_of(const struct buckets *b, const struct segment *segment, u
 static bool segment_divide(struct buckets *b, size_t *room, int index, uint64_t row, struct error *e)
 {
     const struct segment *segment = &b->arena->segments[index];
-    uint64_t most = b->desc.bytes / sizeof(float) / SEGMENT_ROUND * SEGMENT_ROUND, end = segment->at + segment->count,
-             count;
+    const bool ends = b->pieces[index] == b->desc.session->n_pieces - 1;
+    uint64_t most = b->desc.bytes / sizeof(float) / (ends ? LAST_PARTS : 1) / SEGMENT_ROUND * SEGMENT_ROUND,
+             end = segment->at + segment->count, count;
     struct bucket *last = b->n ? &b->of[b->n - 1] : NULL;
     if (row) most = most < row ? row : most / row * row;
     if (!row && last && !last->row && last->slab == segment->slab && last->piece == b->pieces[index] &&
@@ -106,6 +107,13 @@ static void order(struct buckets *b)
     }
 }
 
+/* Those of adapters are made of the session's when it has all. */
+static int piece_of(const struct buckets *b, size_t tensor)
+{
+    const int gradient = session_gradient(b->desc.session, tensor);
+    return gradient < 0 ? b->desc.session->n_pieces - 1 : backward_piece_of(b->desc.session, gradient);
+}
+
 static bool divide(struct buckets *b, struct error *e)
 {
     const struct arena *a = b->arena;
@@ -114,9 +122,7 @@ static bool divide(struct buckets *b, struct error *e)
     if (!(b->pieces = host_alloc(b->host, (size_t)a->n_segments, sizeof *b->pieces, e))) return false;
     for (int i = 0; i < a->n_segments; i++) {
         const size_t tensor = a->segments[i].tensor;
-        b->pieces[i] = i && tensor == a->segments[i - 1].tensor
-                           ? b->pieces[i - 1]
-                           : backward_piece_of(b->desc.session, session_gradient(b->desc.session, tensor));
+        b->pieces[i] = i && tensor == a->segments[i - 1].tensor ? b->pieces[i - 1] : piece_of(b, tensor);
         if (tensor == b->desc.table) elements += a->segments[i].count;
     }
     for (int i = 0; i < a->n_segments; i++) TRY(segment_divide(b, &room, i, row_of(b, &a->segments[i], elements), e));
@@ -144,7 +150,7 @@ static uint64_t floats_most(const struct buckets *b)
     return most;
 }
 
-/* As many as fit one argument of a kernel: four groups at least, of one bucket each. */
+/* As many as fit one argument of a kernel: five groups at least, of one bucket each. */
 static bool slots_make(struct buckets *b, struct error *e)
 {
     const struct wherry_device *device = b->desc.session->device;
@@ -164,11 +170,11 @@ static bool slots_make(struct buckets *b, struct error *e)
 /* Buckets of a piece go together, but those of the last one. */
 static bool groups_make(struct buckets *b, struct error *e)
 {
-    const int room = b->n_slots / (STAGES + 1), most = room < GROUP_MOST ? room : GROUP_MOST;
+    const int most = b->n_slots / (STAGES + 1);
     if (!(b->groups = host_alloc(b->host, (size_t)b->n, sizeof *b->groups, e))) return false;
     for (int i = 0; i < b->n; i++) {
         struct bucket_group *last = b->n_groups ? &b->groups[b->n_groups - 1] : NULL;
-        const int piece = b->of[i].piece, at_most = piece == b->of[b->n - 1].piece ? LAST_GROUP_MOST : most;
+        const int piece = b->of[i].piece, at_most = piece == b->of[b->n - 1].piece ? 1 : most;
         if (!last || last->piece != piece || i - last->first >= at_most)
             b->groups[b->n_groups++] = (struct bucket_group){.first = i, .piece = piece};
         b->groups[b->n_groups - 1].end = i + 1;
@@ -296,10 +302,10 @@ static bool turn(struct buckets *b, struct error *e)
     if (of[0] && of[0]->piece == last && !b->computed) b->computed = clock_ns();
     if (of[0]) TRY(bucket_step_start(&b->step, e));
     if (of[1]) TRY(exchange_finish(b->desc.exchange, e));
-    TRY(group_each(b, of[1], slot_sum, e) && group_each(b, of[2], slot_gather, e));
-    if (of[2]) TRY(bucket_step_start(&b->step, e));
-    if (of[3]) TRY(exchange_finish(b->desc.exchange, e));
-    return group_each(b, of[3], slot_write, e);
+    TRY(group_each(b, of[1], slot_sum, e) && group_each(b, of[3], slot_gather, e));
+    if (of[3]) TRY(bucket_step_start(&b->step, e));
+    if (of[4]) TRY(exchange_finish(b->desc.exchange, e));
+    return group_each(b, of[4], slot_write, e);
 }
 
 /* Buckets before it are written. */
@@ -338,6 +344,7 @@ static bool add(struct buckets *b, int piece, const struct tree *tree, double fa
 
 bool buckets_go_on(struct buckets *b, int piece, const struct tree *tree, double factor, struct error *e)
 {
+    if (piece + 1 == b->desc.session->n_pieces) TRY(adapters_differentiate(b->arena->adapters, e));
     TRY(add(b, piece, tree, factor, e) && pack(b, piece + 1, e));
     while (b->told < b->packed && b->groups[b->told].piece < piece) TRY(turn(b, e));
     return true;

@@ -72,13 +72,12 @@ static bool is_target(const struct wherry_trainer *t, const wherry_lora_desc *d,
     return false;
 }
 
-static bool layer_add(struct lora *l, const struct trained_weight *w, const struct linear_layer *layer)
+static void layer_add(struct lora *l, const struct trained_weight *w, const struct linear_layer *layer)
 {
     struct lora_layer *to = &l->layers[l->count++];
     *to = (struct lora_layer){
         .weight = w->weight, .layer = w->layer, .part = w->part, .rows = layer->rows, .columns = layer->columns};
     memcpy(to->module, layer->module, sizeof to->module);
-    return true;
 }
 
 static bool targets_fit(const struct wherry_trainer *t, const wherry_lora_desc *d, struct error *e)

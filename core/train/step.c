@@ -65,20 +65,24 @@ static bool loss_begin(struct wherry_trainer *t, struct task *task, size_t first
     return loss_submit(t->loss, n, &targets, (float)optimizer_scale(t->optimizer), e);
 }
 
-/* Both passes of one batch with `labels` tokens that count, which are `share` of the step's. */
+/* Both passes of one batch with `labels` tokens that count, which are `share` of the step's. The loss is waited for
+ * while the backward pass runs. */
 static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch, size_t first, double labels,
                        double share, struct error *e)
 {
     const wherry_step step = trainer_masks(t, 0, batch);
-    float total[MASKED_FLOATS];
+    float gradient[MASKED_FLOATS];
     double loss;
     char where[64];
     snprintf(where, sizeof where, "batch %zu", batch);
-    if (!masked_forward(t->session, &task->batches[batch], task->targets->labels + first, &step, labels, &loss, total))
+    if (!masked_submit(t->session, &task->batches[batch], task->targets->labels + first, &step, e))
         return fail_in(e, where);
-    TRY(trainer_loss_check(loss, e));
+    masked_gradient(labels, optimizer_scale(t->optimizer), gradient);
+    TRY(session_gradient_give(t->session, gradient, MASKED_FLOATS, e) && session_backward_given(t->session, e));
+    TRY(gradients_hand(t, task, share, e));
+    if (!masked_loss(t->session, labels, &loss, e)) return fail_in(e, where);
     task->loss += share * loss;
-    return masked_backward(t->session, labels, optimizer_scale(t->optimizer)) && gradients_hand(t, task, share, e);
+    return true;
 }
 
 /* ---- all batches ---- */

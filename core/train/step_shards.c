@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/train.h"
 #include "train/trainer.h"
 
 struct task {
@@ -86,7 +87,8 @@ static bool gradients_add(struct wherry_trainer *t, const float *gradient, size_
                           struct error *e)
 {
     if (last && t->sharding.buckets) return shard_add_last(t, gradient, floats, weight, e);
-    return !wherry_backward(t->session, gradient, floats, NULL, 0) && shard_add(t, weight, e);
+    return session_gradient_give(t->session, gradient, floats, e) && session_backward_given(t->session, e) &&
+           shard_add(t, weight, e);
 }
 
 /* Both passes of a batch whose loss is in the session's graph, with `labels` tokens that count. */
@@ -94,15 +96,15 @@ static bool masked_add(struct wherry_trainer *t, const struct task *task, size_t
                        double labels, double share, bool last, struct error *e)
 {
     const wherry_step step = trainer_masks(t, shard, batch);
-    float total[MASKED_FLOATS], gradient[MASKED_FLOATS];
+    float gradient[MASKED_FLOATS];
     double loss;
-    if (!masked_forward(t->session, &task->shards[shard].batches[batch], task->targets->labels + first, &step, labels,
-                        &loss, total))
+    if (!masked_submit(t->session, &task->shards[shard].batches[batch], task->targets->labels + first, &step, e))
         return fail_in_batch(shard, batch, e);
-    TRY(trainer_loss_check(loss, e));
-    t->sharding.results[shard].loss += share * loss;
     masked_gradient(labels, optimizer_scale(t->optimizer), gradient);
-    return gradients_add(t, gradient, MASKED_FLOATS, share, last, e);
+    TRY(gradients_add(t, gradient, MASKED_FLOATS, share, last, e));
+    if (!masked_loss(t->session, labels, &loss, e)) return fail_in_batch(shard, batch, e);
+    t->sharding.results[shard].loss += share * loss;
+    return true;
 }
 
 /* Of rows on the host, and their gradients. */

@@ -101,9 +101,12 @@ bool masked_check(const struct wherry_trainer *t, const wherry_batch *batch, con
 /* The mean loss of a batch with `count` labels; false: the context has the error. */
 bool masked_forward(struct wherry_session *session, const wherry_batch *batch, const int32_t *labels,
                     const wherry_step *step, double count, double *loss, float total[MASKED_FLOATS]);
+/* The same, submitted; masked_loss waits for it, at any time before the next forward pass. */
+bool masked_submit(struct wherry_session *session, const wherry_batch *batch, const int32_t *labels,
+                   const wherry_step *step, struct error *e);
+bool masked_loss(struct wherry_session *session, double count, double *loss, struct error *e);
 /* The gradient of that mean, times `scale`. */
 void masked_gradient(double count, double scale, float gradient[MASKED_FLOATS]);
-bool masked_backward(struct wherry_session *session, double count, double scale);
 
 /* ---- weights.c ---- */
 

@@ -81,7 +81,7 @@ expect 2 'minilm-l6.*xlmr-large.*electra-small' "$wherry" analyze --config bert-
 for name in xlmr-large distilbert-base electra-small mpnet-base; do expect 0 '' "$wherry" analyze --config $name --encoder --inference; done
 check has 'scores_bias'
 for command in devices models embed analyze roof bench 'bench --latency' 'bench layer' 'bench train' 'bench gemm' 'bench attention' 'bench norm' 'bench layouts' tune 'tune layer' report \
-    diff verify 'verify layer' demo; do
+    diff verify 'verify layer' demo merge; do
     # shellcheck disable=SC2086 # one word or two
     expect 0 '' "$wherry" help $command
     cp "$work/out" "$work/help"

@@ -56,9 +56,41 @@ for name in ("64", "48"):
     assert abs(steps[name]["loss"] / steps["all"]["loss"] - 1) < 1e-5, steps
     assert abs(steps[name]["norm"] / steps["all"]["norm"] - 1) < 1e-4, steps'
 
+# ---- low-rank adapters: what is learned is in the adapter, and in the model that it is merged into ----
+lora=("${train[@]}" "${pairs[@]}" --lora 4 --lr 3e-2 --steps 20)
+expect 0 '' "${lora[@]}" --out adapter
+expect 0 '' "${lora[@]}" --lora-merge --out merged
+expect 0 '' "$wherry" merge --quiet --model model --adapter adapter --out merged_later
+check cmp merged/model.safetensors merged_later/model.safetensors
+expect 0 '' "$wherry" embed --quiet --device cpu --model merged text
+cp out merged_vector
+expect 0 '' "$wherry" embed --quiet --device cpu --model model --adapter adapter text
+check cmp out merged_vector
+check test "$(cat out)" != "$(cat vector)"
+expect 0 '' "$wherry" embed --quiet --device cpu --model model text
+check test "$(cat out)" != "$(cat merged_vector)"
+check "$python" -c '
+import json
+config = json.load(open("adapter/adapter_config.json", encoding="utf-8"))
+assert config["r"] == 4 and config["lora_alpha"] == 8 and config["peft_type"] == "LORA", config
+assert set(config["target_modules"]) == {"attention.self.query", "attention.self.key", "attention.self.value",
+    "attention.output.dense", "intermediate.dense", "output.dense"}, config'
+expect 0 '' "${train[@]}" "${pairs[@]}" --adapter adapter --steps 1 --out adapter_more
+check cmp adapter/adapter_config.json adapter_more/adapter_config.json
+expect 5 'adapter is not empty' "${lora[@]}" --out adapter
+expect 2 'leave --lora out' "${lora[@]}" --adapter adapter --out bad
+expect 2 '--lora-targets instead of --freeze' "${lora[@]}" --freeze 'embeddings.*' --out bad
+expect 2 'for a new adapter' "${train[@]}" "${pairs[@]}" --steps 1 --lora-targets query --out bad
+expect 2 '"quer" is the end of no linear layer' "${lora[@]}" --lora-targets quer --out bad
+expect 3 'no adapter' "$wherry" embed --quiet --device cpu --model model --adapter model text
+expect 3 'another model' "$wherry" embed --quiet --device cpu --model model --adapter "$here/../golden/adapter/classes" text
+expect 2 'an adapter is missing' "$wherry" merge --model model --out bad
+rm -rf bad bad.checkpoints
+
 # ---- killed, stopped, gone on with: the same bits ----
 long=("${train[@]}" "${pairs[@]}" --steps 300 --save-every 10)
 expect 0 '' "${long[@]}" --out whole
+expect 0 '' "${long[@]}" --lora 2 --out whole_adapter
 kept() { [ -n "$(find "$1" -maxdepth 1 -name 'step-*' ! -name '*.unfinished' 2>/dev/null)" ]; }
 set -m
 for signal in KILL INT; do
@@ -76,6 +108,18 @@ for signal in KILL INT; do
     expect 0 '' "${long[@]}" --out cut_$signal
     check cmp whole/model.safetensors cut_$signal/model.safetensors
 done
+"${long[@]}" --lora 2 --out cut_adapter 2>err &
+process=$!
+for ((tries = 0; tries < 3000; tries++)); do
+    if kept cut_adapter.checkpoints || ! kill -0 $process 2>/dev/null; then break; fi
+    sleep 0.02
+done
+kill -KILL $process 2>/dev/null
+wait $process
+check kept cut_adapter.checkpoints
+expect 3 'differs' "${long[@]}" --lora 3 --out cut_adapter
+expect 0 '' "${long[@]}" --lora 2 --out cut_adapter
+check cmp whole_adapter/adapter_model.safetensors cut_adapter/adapter_model.safetensors
 set +m
 # What somebody else put into a folder stays, and checkpoints beside it.
 mkdir -p filled filled.checkpoints/step-000000010

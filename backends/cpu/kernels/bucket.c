@@ -143,10 +143,13 @@ static void sum_run(const struct cpu_step *s, size_t item, float *scratch)
 {
     (void)scratch;
     const size_t count = s->batch[WIRE_SUM_COUNT], end = (item + 1) * count / PARTS;
+    float largest = 0;
     for (size_t i = item * count / PARTS; i < end; i++) {
         float *own = &s->at[SLOT_GRADIENT][element_at(s, s->batch[WIRE_SUM_FIRST] + i)];
         *own = sum_of(s, i, *own);
+        if (fabsf(*own) > largest && fabsf(*own) < INFINITY) largest = fabsf(*own);
     }
+    if (s->at[SLOT_PARTIALS]) s->at[SLOT_PARTIALS][item] = largest;
 }
 
 static size_t chunks(const struct cpu_step *s) { return s->batch[WIRE_ACTIVE] ? s->batch[WIRE_CHUNKS] : 0; }

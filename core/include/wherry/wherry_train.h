@@ -166,7 +166,7 @@ typedef struct wherry_trainer_desc {
     uint32_t shards;
     const wherry_exchange *exchange; /* copied, `user` must outlive the trainer; NULL: this process is alone */
     wherry_wire wire;
-    uint32_t bucket_bytes; /* of gradients that are exchanged at a time, at least 4096; 0: 16 MiB. Bits do not depend
+    uint32_t bucket_bytes; /* of gradients that are exchanged at a time, at least 4096; 0: 64 MiB. Bits do not depend
                               on it in f32 */
     const wherry_lora_desc *lora; /* NULL: weights are trained themselves */
 } wherry_trainer_desc;

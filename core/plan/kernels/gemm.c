@@ -1,4 +1,6 @@
 /* gemm: every product with a weight, and of two batches for a weight's gradient. */
+#include <string.h>
+
 #include "interface/interface.h"
 #include "plan/class_sizes.h"
 #include "plan/kernels/tiled.h"
@@ -42,6 +44,24 @@ static bool tile_fits(const struct call *call, const struct sizes *s, int tile)
     (void)call;
     return tile_items(&t) <= s->limits->max_local_size &&
            (size_t)(t.m + t.n) * t.vectors * s->vector * sizeof(float) <= s->limits->shared_bytes;
+}
+
+/* Products without what follows them may be another rung's, whose epilogues neither gate nor turn: they and a kernel
+ * after them are faster than this one. */
+static bool fits(const struct call *call, const struct sizes *s, const char **reason)
+{
+    static const uint8_t more[] = {CONST_GATE,     CONST_ROTARY,  CONST_ACTIVATION,     CONST_DERIVATIVE,
+                                   CONST_HEAD_DIM, CONST_DROPOUT, CONST_QKV_INTERLEAVED};
+    const char *ignored;
+    struct call plain = *call;
+    if (!call_get(call, CONST_GATE, GATE_NONE) && !call_get(call, CONST_ROTARY, ROTARY_NONE)) return true;
+    if (call_get(call, CONST_COLUMN_SUMS, 0)) return variant_refuse(reason, "of pairs it sums no columns");
+    plain.n_constants = 0;
+    for (int i = 0; i < call->n_constants; i++)
+        if (!memchr(more, call->constants[i].id, sizeof more))
+            plain.constants[plain.n_constants++] = call->constants[i];
+    return !variant_choose(&plain, s, &ignored) ||
+           variant_refuse(reason, "the product alone runs on matrix units, which is faster");
 }
 
 /* ---- a tile for all of the sum ---- */
@@ -199,10 +219,12 @@ static void count_traffic(struct count *c)
 const struct variant variant_gemm = {
     .kernel = "gemm",
     .name = "gemm",
-    .takes = {CONST_N,        CONST_K,        CONST_ROWS,       CONST_BIAS,        CONST_ACTIVATION,
-              CONST_RESIDUAL, CONST_SUM,      CONST_X_STRIDE,   CONST_X_OFFSET,    CONST_W_STRIDE,
-              CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,   CONST_FORM,        CONST_M,
-              CONST_DROPOUT,  CONST_KEPT,     CONST_DERIVATIVE, CONST_COLUMN_SUMS, CONST_RUNTIME},
+    .takes = {CONST_N,        CONST_K,        CONST_ROWS,       CONST_BIAS,           CONST_ACTIVATION,
+              CONST_RESIDUAL, CONST_SUM,      CONST_X_STRIDE,   CONST_X_OFFSET,       CONST_W_STRIDE,
+              CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,   CONST_FORM,           CONST_M,
+              CONST_DROPOUT,  CONST_KEPT,     CONST_DERIVATIVE, CONST_COLUMN_SUMS,    CONST_RUNTIME,
+              CONST_GATE,     CONST_ROTARY,   CONST_HEAD_DIM,   CONST_QKV_INTERLEAVED},
+    .fits = fits,
     .why = "the tile whose last round of work-groups is fullest",
     .size = size,
     .divide = divide,
