@@ -22,7 +22,13 @@ void bucket_unpack(BATCH_ARGUMENT
         const uint entry = WIRE_TABLE + MESSAGE_WORDS * message;
         const uint first = batch[entry + MESSAGE_FIRST], count = batch[entry + MESSAGE_COUNT];
         __global const uint *from = x + batch[entry + MESSAGE_AT];
-        for (uint i = part * LOCAL_SIZE + local_number(); i < count; i += WIRE_GROUPS * LOCAL_SIZE)
+        const uint whole = batch[WIRE_ROW] == 0 ? count / 4 * 4 : 0;
+        for (uint i = 4 * (part * LOCAL_SIZE + local_number()); i < whole; i += 4 * WIRE_GROUPS * LOCAL_SIZE) {
+            const float4 v = (float4)(message_float(from, i), message_float(from, i + 1), message_float(from, i + 2),
+                                      message_float(from, i + 3));
+            *(__global float4 *)(y + batch[WIRE_AT] + first + i) = v;
+        }
+        for (uint i = whole + part * LOCAL_SIZE + local_number(); i < count; i += WIRE_GROUPS * LOCAL_SIZE)
             y[element_at(batch, rows, first + i)] = message_float(from, i);
     }
 }

@@ -10,6 +10,7 @@
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT_OF(SLOT_X, float, x);
+layout(set = 0, binding = SLOT_X) restrict readonly buffer x_vectors { vec4 x_quads[]; };
 INPUT_OF(SLOT_IDS, uint, rows);
 OUTPUT_OF(SLOT_PARTIALS, float, partials);
 #include "bucket.glsl"
@@ -21,9 +22,16 @@ void main()
         const uint entry = WIRE_TABLE + MESSAGE_WORDS * message;
         const uint first = batch[entry + MESSAGE_FIRST], count = batch[entry + MESSAGE_COUNT];
         float largest = 0.0;
-        for (uint i = part * LOCAL_SIZE + local_number(); i < count; i += WIRE_GROUPS * LOCAL_SIZE) {
-            const uint bits = floatBitsToUint(x[element_at(first + i)]) & 0x7fffffffu;
-            if (bits < 0x7f800000u) largest = max(largest, uintBitsToFloat(bits));
+        for (uint i = 4 * (part * LOCAL_SIZE + local_number()); i < count; i += 4 * WIRE_GROUPS * LOCAL_SIZE) {
+            vec4 v = vec4(0.0);
+            if (batch[WIRE_ROW] == 0 && i + 4 <= count) {
+                v = x_quads[(batch[WIRE_AT] + first + i) / 4];
+            } else {
+                for (uint c = 0; c < min(4, count - i); c++) v[c] = x[element_at(first + i + c)];
+            }
+            const uvec4 bits = floatBitsToUint(v) & uvec4(0x7fffffffu);
+            for (uint c = 0; c < 4; c++)
+                if (bits[c] < 0x7f800000u) largest = max(largest, uintBitsToFloat(bits[c]));
         }
         largest = group_max(largest);
         if (local_number() == 0) partials[group_number()] = largest;

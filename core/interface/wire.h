@@ -13,7 +13,7 @@
 #define WIRE_FORM_F16 1
 /* Work-groups of a message, and of what is summed or added: each has its part of the elements, and of a message its
  * largest in PARTIALS. */
-#define WIRE_GROUPS 512
+#define WIRE_GROUPS 1024
 /* The most sums that wait to be added at a time (core/train/tree.h). */
 #define WIRE_DEPTH 24
 
