@@ -7,9 +7,9 @@
 
 #include "report/load.h"
 
-/* As core/train/buckets.c divides them: what the backward pass has made about a thirty-second more of is a piece, whose
- * buckets have at most so many bytes in f32. */
-enum { PIECES = 32, BUCKET_BYTES = 32 << 20 };
+/* As core/train/buckets.c divides them: what the backward pass has made about a thirty-second more of is a piece, which
+ * goes together; the last one, behind which nothing hides it, in buckets of at most so many bytes in f32. */
+enum { PIECES = 32, LAST_BYTES = 16 << 20 };
 
 /* ---- options ---- */
 
@@ -157,20 +157,15 @@ static void bucket_add(struct rank_step *step, double floats, double ready, bool
     step->buckets[step->n_buckets++] = (struct rank_bucket){.floats = floats, .ready = ready, .table = table};
 }
 
-/* Those of a piece, which are ready together. */
-static void piece_divide(struct rank_step *step, const wherry_train_gradient *g, size_t count, double ready)
+/* Those of a piece, which are ready together, in buckets of at most so many floats; rows of the table by themselves. */
+static void piece_divide(struct rank_step *step, const wherry_train_gradient *g, size_t count, double ready,
+                         double most)
 {
-    const double most = BUCKET_BYTES / 4.0;
-    double floats = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (g[i].rows) continue;
-        for (floats += (double)g[i].elements; floats >= most; floats -= most) bucket_add(step, most, ready, false);
-    }
-    if (floats > 0) bucket_add(step, floats, ready, false);
-    for (size_t i = 0; i < count; i++) {
-        if (!g[i].rows) continue;
-        for (floats = (double)g[i].elements; floats > 0; floats -= most)
-            bucket_add(step, fmin(floats, most), ready, true);
+    for (int table = 0; table < 2; table++) {
+        double floats = 0;
+        for (size_t i = 0; i < count; i++)
+            if (!g[i].rows == !table) floats += (double)g[i].elements;
+        for (; floats > 0; floats -= most) bucket_add(step, fmin(floats, most), ready, table);
     }
 }
 
@@ -184,7 +179,8 @@ static void divide(struct rank_step *step, wherry_train_gradient *g, size_t coun
         since += g[i].elements;
         bool last = i + 1 == count;
         if (!last && (since < all / PIECES || g[i + 1].group == g[i].group)) continue;
-        piece_divide(step, g + first, i + 1 - first, last ? step->backward_end : ends[g[i].group]);
+        piece_divide(step, g + first, i + 1 - first, last ? step->backward_end : ends[g[i].group],
+                     last ? LAST_BYTES / 4.0 : INFINITY);
         first = i + 1;
         since = 0;
     }

@@ -1,11 +1,13 @@
 /* Buckets of gradients on their way between processes: each is copied to the host and sent in parts to the processes
- * that sum them, copied up, summed and copied down there, sent to all, and copied up. Stages of four buckets are under
- * way at a time, as core/train/buckets.c has it; two copies, one each way, and the link's messages take turns. */
+ * that sum them, copied up, summed and copied down there, sent to all, and copied up. As core/train/buckets.c has it, a
+ * turn is of a bucket that starts, and of those before it, each in a later stage; two copies, one each way, and the
+ * link's messages take turns. */
 #include "rank_predict.h"
 
 #include <math.h>
 
-enum { STAGES = 3, UNDER_WAY };
+/* Buckets after the one that starts. */
+enum { SUMMED = 1, TOLD = 3, WRITTEN = 4, UNDER_WAY };
 
 /* When the stages of a bucket end. */
 struct stages {
@@ -51,29 +53,29 @@ struct rank_prediction rank_predict(const struct rank_step *step, const struct r
     struct stages of[UNDER_WAY];
     struct lane wire = {0}, down = {0}, up = {0};
     double now = 0, first = hidden ? step->buckets[0].ready : step->backward_end;
-    for (size_t turn = 0; turn < n + STAGES; turn++) {
-        double bytes[STAGES + 1];
-        for (size_t k = 0; k <= STAGES; k++) bytes[k] = turn >= k ? bucket_bytes(step, link, turn - k) : 0;
+    for (size_t turn = 0; turn < n + WRITTEN; turn++) {
+        double bytes[UNDER_WAY];
+        for (size_t k = 0; k < UNDER_WAY; k++) bytes[k] = turn >= k ? bucket_bytes(step, link, turn - k) : 0;
         if (turn < n) {
             double ready = hidden ? step->buckets[turn].ready : step->backward_end;
             of[turn % UNDER_WAY].down = use(&down, ready, copy_seconds(link, bytes[0]));
             now = fmax(now, of[turn % UNDER_WAY].down);
             of[turn % UNDER_WAY].scattered = send(&wire, link, now, others * part * bytes[0], processes - 1);
         }
-        if (bytes[1] > 0) {
-            struct stages *s = &of[(turn - 1) % UNDER_WAY];
+        if (bytes[SUMMED] > 0) {
+            struct stages *s = &of[(turn - SUMMED) % UNDER_WAY];
             now = fmax(now, s->scattered);
-            double there = use(&up, now, copy_seconds(link, others * part * bytes[1]));
-            s->summed = use(&down, there, copy_seconds(link, part * bytes[1]));
+            double there = use(&up, now, copy_seconds(link, others * part * bytes[SUMMED]));
+            s->summed = use(&down, there, copy_seconds(link, part * bytes[SUMMED]));
         }
-        if (bytes[2] > 0) {
-            struct stages *s = &of[(turn - 2) % UNDER_WAY];
-            s->gathered = send(&wire, link, fmax(now, s->summed), others * part * bytes[2], processes - 1);
+        if (bytes[TOLD] > 0) {
+            struct stages *s = &of[(turn - TOLD) % UNDER_WAY];
+            s->gathered = send(&wire, link, fmax(now, s->summed), others * part * bytes[TOLD], processes - 1);
         }
-        if (bytes[3] > 0) {
-            struct stages *s = &of[(turn - 3) % UNDER_WAY];
+        if (bytes[WRITTEN] > 0) {
+            struct stages *s = &of[(turn - WRITTEN) % UNDER_WAY];
             now = fmax(now, s->gathered);
-            s->written = use(&up, now, copy_seconds(link, others * part * bytes[3]));
+            s->written = use(&up, now, copy_seconds(link, others * part * bytes[WRITTEN]));
         }
     }
     double end = of[(n - 1) % UNDER_WAY].written;
