@@ -8,8 +8,8 @@
 enum {
     TILE_MOST = 8,
     TILE_MOST_CPU = 2, /* whose compilers take their time over many rows */
-    TILE_VALUES = 64, /* of a work-item, of all rows of the table that its group has */
-    GROUPS_LEAST = 8  /* for each multiprocessor */
+    TILE_VALUES = 64,  /* of a work-item, of all rows of the table that its group has */
+    GROUPS_LEAST = 8   /* for each multiprocessor */
 };
 
 /* Rows of a table that a group has: they share the look at the ids, but of a table with few rows each is summed from so
@@ -56,13 +56,13 @@ static void candidates(const struct call *sized, const struct sizes *s, struct c
 
 /* ---- its traffic ---- */
 
-enum { LOOKS = 8, WINDOW = 16384 }; /* as in the kernel */
+enum { LOOKS = 8 }; /* as in the kernel */
 
-/* Ids that a group asks for in a stretch of `rows`. */
+/* Ids that a group asks for in a stretch of `rows`: a work-item that has one asks for LOOKS, and repeats the last. */
 static uint64_t looks(const struct count *c, uint64_t rows)
 {
-    uint64_t at_once = (uint64_t)LOOKS * get(c, CONST_LOCAL_SIZE, 1);
-    return rows / WINDOW * round_up(WINDOW, at_once) + round_up(rows % WINDOW, at_once);
+    uint64_t items = get(c, CONST_LOCAL_SIZE, 1), at_once = LOOKS * items;
+    return rows / at_once * at_once + LOOKS * least(rows % at_once, items);
 }
 
 /* Every group looks at the whole list; a row of x is read by the one that the list names, which, where it has several
