@@ -109,6 +109,9 @@ static void rows_equal(const struct adapted *a, const char *folder, const char *
 
 static bool is_driver(const char *device) { return strchr(device, ':') && !support_is_gpu(context, device); }
 
+/* Sessions of another kind are other kernels: of drivers of CPUs, lavapipe compiles these in seconds. */
+static bool compiles_fast(const char *device) { return !strncmp(device, "vulkan", 6); }
+
 static void equals_peft(void **state)
 {
     static const char *const names[] = {"contrastive", "classes"};
@@ -139,10 +142,10 @@ static void adds_batches_and_shards(void **state)
     (void)state;
     for (size_t d = 0; d < n_devices; d++) {
         struct adapted a;
+        if (is_driver(devices[d])) continue;
         adapted_open(devices[d], "contrastive", NULL, WHERRY_DTYPE_F32, 0, &a);
         steps_equal(&a, devices[d], 3, 3, false, 1e-6);
         adapted_close(&a);
-        if (is_driver(devices[d])) continue;
         adapted_open(devices[d], "classes", NULL, WHERRY_DTYPE_F32, 3, &a);
         steps_equal(&a, devices[d], 3, 3, true, 1e-6);
         adapted_close(&a);
@@ -157,7 +160,7 @@ static void equals_in_other_orders(void **state)
     for (size_t d = 0; d < n_devices; d++)
         for (size_t i = 0; i < 3; i++) {
             struct adapted a;
-            if (is_driver(devices[d]) && (i != 2 || !strncmp(devices[d], "vulkan", 6))) continue;
+            if (is_driver(devices[d]) && (i != 2 || !compiles_fast(devices[d]))) continue;
             adapted_open(devices[d], "contrastive", orders[i], WHERRY_DTYPE_F32, 0, &a);
             steps_equal(&a, devices[d], 4, 1, false, 1e-6);
             adapted_close(&a);
@@ -170,7 +173,7 @@ static void stays_near_in_16_bits(void **state)
     for (size_t d = 0; d < n_devices; d++) {
         struct adapted a;
         char worst[160] = "";
-        if (!support_has_f16(context, devices[d])) continue;
+        if (!support_has_f16(context, devices[d]) || (is_driver(devices[d]) && !compiles_fast(devices[d]))) continue;
         adapted_open(devices[d], "contrastive", NULL, WHERRY_DTYPE_F16, 0, &a);
         steps_equal(&a, devices[d], RUN_STEPS, 1, false, 1e-2);
         const double weights = run_difference(&a.run, a.trainer, worst);

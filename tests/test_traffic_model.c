@@ -128,7 +128,8 @@ static void check_rules(bool (*kernel)(size_t, struct embedded_kernel *))
         bool alone = !strncmp(embedded.name, "roof_", 5) || !strncmp(embedded.name, "tensor_", 7) ||
                      !strncmp(embedded.name, "layout_", 7) || !strncmp(embedded.name, "optimizer_", 10) ||
                      !strncmp(embedded.name, "handover_", 9) || !strncmp(embedded.name, "bucket_", 7) ||
-                     !strcmp(embedded.name, "widen") || !strcmp(embedded.name, "known_ids");
+                     !strncmp(embedded.name, "adapter_", 8) || !strcmp(embedded.name, "widen") ||
+                     !strcmp(embedded.name, "known_ids");
         if (traffic_has(embedded.name) == alone)
             fail_msg("%s: %s", embedded.name,
                      alone ? "a rule for what no group runs" : "no traffic model in core/plan");

@@ -18,6 +18,7 @@
 #include "base/platform.h"
 #include "base/round.h"
 #include "runtime/backward.h"
+#include "runtime/device_memory.h"
 #include "runtime/train.h"
 #include "train/arena.h"
 #include "train/buckets_slot.h"
@@ -219,18 +220,33 @@ static bool lists_make(struct buckets *b, struct error *e)
            (b->list = host_alloc(host, rows + 1, sizeof *b->list, e));
 }
 
+static struct bucket_kernels_desc kernels_desc(const struct buckets *b)
+{
+    return (struct bucket_kernels_desc){.session = b->desc.session,
+                                        .optimizer = b->desc.optimizer,
+                                        .wire = b->desc.wire,
+                                        .processes = b->desc.exchange->of.processes,
+                                        .words = (uint64_t)b->n_slots * b->step.layout.words,
+                                        .rows = b->desc.rows};
+}
+
+uint64_t buckets_bytes(const struct buckets *b)
+{
+    if (!b) return 0;
+    const struct bucket_kernels_desc desc = kernels_desc(b);
+    return bucket_kernels_bytes(&desc);
+}
+
 static bool make(struct buckets *b, struct error *e)
 {
-    const struct bucket_kernels_desc *d;
     TRY(divide(b, e) && slots_make(b, e) && groups_make(b, e) && lists_make(b, e));
-    const struct bucket_kernels_desc kernels = {.session = b->desc.session,
-                                                .optimizer = b->desc.optimizer,
-                                                .wire = b->desc.wire,
-                                                .processes = b->desc.exchange->of.processes,
-                                                .words = (uint64_t)b->n_slots * b->step.layout.words,
-                                                .rows = b->desc.rows};
-    d = &kernels;
-    return (b->step.kernels = bucket_kernels_create(d, e)) && memory_share(b, round_up(4 * d->words, COPIES_PAGE), e);
+    const struct bucket_kernels_desc desc = kernels_desc(b);
+    struct wherry_device *device = b->desc.session->device;
+    mutex_enter(&device->weights.memory);
+    const bool fits = device_has_bytes(device, bucket_kernels_bytes(&desc), "messages between processes", e);
+    mutex_leave(&device->weights.memory);
+    return fits && (b->step.kernels = bucket_kernels_create(&desc, e)) &&
+           memory_share(b, round_up(4 * desc.words, COPIES_PAGE), e);
 }
 
 struct buckets *buckets_create(const struct buckets_desc *desc, struct error *e)

@@ -36,5 +36,6 @@ void trainer_memory(const struct wherry_trainer *t, wherry_train_memory *out)
                               .loss = t->loss ? loss_session(t->loss)->memory.bytes : 0,
                               .tables = tables + o->header_bytes + o->verdict_bytes + o->table_bytes + adapters.tables};
     out->total = plan.device_bytes + out->loss + optimizer_bytes(o).memory + 2 * adapters.values + adapters.base +
-                 adapters.tables;
+                 adapters.tables + buckets_bytes(t->sharding.buckets);
+    out->tables += buckets_bytes(t->sharding.buckets);
 }

@@ -67,7 +67,7 @@ for group, op in zip(a["groups"], b["ops"]):
     assert (group["bytes_read"], group["bytes_written"]) == (op["bytes"]["q"]["r"], op["bytes"]["q"]["w"]), group' \
     "$work/out" "$work/cpu.json"
 # Of masked words the tokens that have a label count: 9 of 64.
-expect 0 '' "$wherry" analyze --train --config minilm-l6 --task mlm --batch 1 --seq 64 --device cpu --dtype f32 --json
+expect 0 '' "$wherry" analyze --train --config minilm-l6 --task mlm --batch 1 --seq 64 --dtype f32 --device cpu --json
 check "$python" -c 'import json, sys
 a = json.load(open(sys.argv[1]))
 scores = sum(g["flops"] for g in a["groups"] if g["name"].split("#")[0] == "vocabulary")

@@ -92,6 +92,10 @@ static void pack_run(const struct cpu_step *s, size_t item, float *scratch)
     const struct part p = part_of(s, item);
     const float *x = s->at[SLOT_X];
     uint32_t *to = (uint32_t *)s->at[SLOT_Y] + p.at;
+    if (s->value[CONST_FORM] == WIRE_FORM_F32 && !s->batch[WIRE_ROW]) {
+        memcpy(to + p.begin, x + s->batch[WIRE_AT] + p.first + p.begin, (p.end - p.begin) * sizeof *to);
+        return;
+    }
     if (s->value[CONST_FORM] == WIRE_FORM_F32) {
         for (size_t i = p.begin; i < p.end; i++) to[i] = float_bits(x[element_at(s, p.first + i)]);
         return;
@@ -113,6 +117,10 @@ static void unpack_run(const struct cpu_step *s, size_t item, float *scratch)
     (void)scratch;
     const struct part p = part_of(s, item);
     const uint32_t *from = (const uint32_t *)s->at[SLOT_X] + p.at;
+    if (s->value[CONST_FORM] == WIRE_FORM_F32 && !s->batch[WIRE_ROW]) {
+        memcpy(s->at[SLOT_Y] + s->batch[WIRE_AT] + p.first + p.begin, from + p.begin, (p.end - p.begin) * sizeof *from);
+        return;
+    }
     for (size_t i = p.begin; i < p.end; i++) s->at[SLOT_Y][element_at(s, p.first + i)] = message_float(s, from, i);
 }
 

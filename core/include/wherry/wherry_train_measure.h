@@ -21,7 +21,7 @@ typedef struct wherry_train_memory {
     uint64_t saved;       /* what the forward pass keeps for the backward pass, unless gradients lie there later */
     uint64_t workspace;   /* what else lives at the same time, at most, and the batch */
     uint64_t loss;        /* rows, targets and what is computed of them */
-    uint64_t tables;      /* the optimizer's: where tensors lie, sums of their squares */
+    uint64_t tables;      /* the optimizer's: where tensors lie, sums of their squares; messages between processes */
     uint64_t total;
 } wherry_train_memory;
 
