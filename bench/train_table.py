@@ -76,6 +76,13 @@ def alone(record):
     return [plan for plan in record["plans"] if "exchange" not in plan]
 
 
+def task_of(work):
+    """With what is not as usual."""
+    training = work["training"]
+    unusual = [f"saved: {training['save']}"] if training["save"] != "default" else []
+    return ", ".join([training["task"], *unusual, *([f"LoRA {training['lora']}"] if training.get("lora") else [])])
+
+
 def ours_of(records):
     for record in records:
         work = record["workload"]
@@ -83,7 +90,7 @@ def ours_of(records):
         for plan in alone(record):
             host = plan["step"]["host"]
             yield shape_of(work), {
-                "who": f"Wherry {devices[plan['dev']]['id']}, {plan['plan']}, {plan['dtype']}, {work['training']['task']}",
+                "who": f"Wherry {devices[plan['dev']]['id']}, {plan['plan']}, {plan['dtype']}, {task_of(work)}",
                 "ms": 1e3 * host["median"],
                 "p05": 1e3 * host["p05"],
                 "p95": 1e3 * host["p95"],
@@ -138,7 +145,7 @@ def parts_table(records):
             seconds = [(phases.get(part) or {}).get("device_seconds") for part in PARTS]
             head = head_seconds(record, plan)
             rate, copy = optimizer_rate(record, plan), copy_of(record, plan["dev"])
-            rows.append([f"{name} {batch}×{seq}", f"{device}, {plan['plan']}",
+            rows.append([f"{name} {batch}×{seq}", f"{device}, {plan['plan']}, {task_of(record['workload'])}",
                          *(number(None if s is None else 1e3 * s, "{:.2f}") for s in seconds),
                          number(1e3 * kernels["median"] if kernels else None, "{:.2f}"),
                          number(1e3 * head if head else None, "{:.2f}"),
@@ -152,7 +159,7 @@ def together_rows(records):
     for record in records:
         for plan in alone(record):
             api = record["devices"][0]["id"].split(":")[0]
-            single[shape_of(record["workload"]), api, plan["plan"]] = 1e3 * plan["step"]["host"]["median"]
+            single[shape_of(record["workload"]), api, plan["plan"], task_of(record["workload"])] = 1e3 * plan["step"]["host"]["median"]
     for record in records:
         name, batch, seq = shape_of(record["workload"])
         api = record["devices"][0]["id"].split(":")[0]
@@ -160,7 +167,7 @@ def together_rows(records):
             exchange = plan.get("exchange")
             if not exchange:
                 continue
-            one, ms = single.get(((name, batch, seq), api, plan["plan"])), 1e3 * plan["step"]["host"]["median"]
+            one, ms = single.get(((name, batch, seq), api, plan["plan"], task_of(record["workload"]))), 1e3 * plan["step"]["host"]["median"]
             yield [f"{name} {batch}×{seq}", f"Wherry {api}, {plan['plan']}, MPI, {exchange['wire']}", str(exchange["processes"]),
                    number(one, "{:.2f}"), "", number(ms, "{:.2f}"), "", number(100 * one / ms if one else None),
                    number(100 * exchange["hidden"])]

@@ -142,9 +142,11 @@ typedef struct wherry_exchange {
     bool (*finish)(void *user, double *seconds);
     const char *(*problem)(void *user); /* of what failed last */
     /* Memory that processes of one host share, so that messages between them need not be sent. All processes call this,
-     * at the same time: each makes `bytes` of it, whole pages, and memory[p], of `processes`, becomes what process p has
-     * made, where this process and p reach each other's memory, else NULL; its own where it has made any. It stays as
-     * long as `user` does. NULL, itself: there is no such memory. False: it failed, `problem` says why. */
+     * at the same time: each makes `bytes` of it, whole pages, and memory[p], of `processes`, becomes what process p
+     * has made, where this process and p reach each other's memory, else NULL; its own where it has made any. It stays
+     * as long as `user` does. It is pinned for the device, which NVIDIA's driver does for one context of a process
+     * alone: of processes, not of threads. NULL, itself: there is no such memory. False: it failed, `problem` says why.
+     */
     bool (*share)(void *user, size_t bytes, void **memory);
 } wherry_exchange;
 
