@@ -6,12 +6,12 @@
 
 #include "bench_run.h"
 #include "commands.h"
+#include "ranks.h"
 #include "report/derive.h"
 #include "report/fields.h"
 #include "report/record.h"
 #include "report/tables.h"
 #include "system.h"
-#include "ranks.h"
 #include "train_work.h"
 
 /* What a plan's measuring needs beside the run. */
