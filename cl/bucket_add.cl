@@ -5,17 +5,7 @@
 #include "common.h"
 #include "bucket.h"
 #include "optimizer.h"
-
-/* Four elements; `at` is a multiple of 4. */
-static inline float4 load_quad(__global const storage *x, const uint at)
-{
-#if F16
-    const uint2 raw = *(__global const uint2 *)(x + at);
-    return vload_half4(0, (const half *)&raw);
-#else
-    return *(__global const float4 *)(x + at);
-#endif
-}
+#include "quad.h"
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))

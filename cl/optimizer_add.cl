@@ -6,23 +6,13 @@
  * from LOCAL_SIZE. Any power of two is right. */
 #include "common.h"
 #include "optimizer.h"
+#include "quad.h"
 
 #define AT_ONCE 4 /* accesses on their way, where gradients are the session's */
 
 #ifndef FORM
 #define FORM 0
 #endif
-
-/* Four elements; `at` is a multiple of 4. */
-static inline float4 load_quad(__global const storage *x, const uint at)
-{
-#if F16
-    const uint2 raw = *(__global const uint2 *)(x + at);
-    return vload_half4(0, (const half *)&raw);
-#else
-    return *(__global const float4 *)(x + at);
-#endif
-}
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))

@@ -8,6 +8,7 @@
  * from LOCAL_SIZE, and has AT_ONCE of them on their way. Any power of two is right. */
 #include "common.h"
 #include "optimizer.h"
+#include "quad.h"
 
 #ifndef FORM
 #define FORM OPTIMIZER_FORM_ADAMW
@@ -26,18 +27,6 @@
 struct quads {
     float4 p, m, v, g;
 };
-
-#if DIRECT
-static inline float4 load_quad(__global const storage *x, const uint at)
-{
-#if F16
-    const uint2 raw = *(__global const uint2 *)(x + at);
-    return vload_half4(0, (const half *)&raw);
-#else
-    return *(__global const float4 *)(x + at);
-#endif
-}
-#endif
 
 static inline void step(struct quads *q, __global const uint *batch, const float clip, const float rate,
                         const float decay)

@@ -4,6 +4,7 @@
 #include "base/round.h"
 #include "interface/interface.h"
 #include "train/adapters_state.h"
+#include "train/elements.h"
 
 /* ---- tables ---- */
 
@@ -99,30 +100,11 @@ struct adapters_bytes adapters_bytes(const struct adapters *a)
 static bool calls_make(struct adapters *a, struct error *e)
 {
     static const char *const kernels[ADAPTER_KERNELS] = {"adapter_gradient", "adapter_merge"};
-    const struct wherry_session *s = a->session;
-    const struct backend *backend = s->device->backend;
-    const struct device_limits *limits = backend->limits(s->device->handle);
-    uint32_t local = limits->cpu ? 64 : 256;
-    while (local > limits->max_local_size) local /= 2;
     for (int kernel = 0; kernel < ADAPTER_KERNELS; kernel++) {
-        struct call *call = &a->calls[kernel];
-        char reason[256];
-        *call = (struct call){.kernel = kernels[kernel], .launch = LAUNCH_ELEMENTS};
-        call_set(call, CONST_LOCAL_SIZE, local);
-        if (!backend->supports(s->device->handle, call, s->f16, reason, sizeof reason))
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s can't train adapters: %s", s->device->info.id, reason);
+        elements_call(a->session, kernels[kernel], &a->calls[kernel]);
+        TRY(elements_runs(a->session, &a->calls[kernel], a->session->f16, "can't train adapters", e));
     }
     return true;
-}
-
-static void bind(struct step *step, uint8_t slot, bool words, bool written, struct buffer *buffer, struct range range)
-{
-    step->bindings[step->n_bindings++] = (struct binding){.slot = slot,
-                                                          .written = written,
-                                                          .words = words,
-                                                          .buffer = buffer,
-                                                          .offset = range.begin,
-                                                          .bytes = range.end - range.begin};
 }
 
 /* Ascending slots. */
@@ -143,19 +125,19 @@ static void step_fill(const struct adapters *a, const struct adapter_launch *l, 
                           .group = (int)kernel,
                           .flops = (40 + products) * (double)l->base_elements,
                           .items_most = (uint64_t)l->groups[kernel] * call_get(call, CONST_LOCAL_SIZE, 1)};
-    bind(step, SLOT_BATCH, true, false, a->header, (struct range){0, ADAPTER_HEADER});
+    elements_bind(step, SLOT_BATCH, true, false, a->header, (struct range){0, ADAPTER_HEADER});
     if (kernel == MERGE) {
-        bind(step, SLOT_X, true, false, l->base, base);
-        bind(step, SLOT_W, false, true, s->buffers[first->weight_block], l->weights);
+        elements_bind(step, SLOT_X, true, false, l->base, base);
+        elements_bind(step, SLOT_W, false, true, s->buffers[first->weight_block], l->weights);
     } else {
-        bind(step, SLOT_X, false, false, s->buffers[first->gradient_block], l->gradients);
-        bind(step, SLOT_W, true, false, a->values, values);
+        elements_bind(step, SLOT_X, false, false, s->buffers[first->gradient_block], l->gradients);
+        elements_bind(step, SLOT_W, true, false, a->values, values);
     }
-    bind(step, SLOT_IDS, true, false, a->tables, l->tables[kernel]);
+    elements_bind(step, SLOT_IDS, true, false, a->tables, l->tables[kernel]);
     if (kernel == MERGE)
-        bind(step, SLOT_GRADIENT, true, false, a->values, values);
+        elements_bind(step, SLOT_GRADIENT, true, false, a->values, values);
     else
-        bind(step, SLOT_Y, true, true, a->gradients, values);
+        elements_bind(step, SLOT_Y, true, true, a->gradients, values);
 }
 
 bool adapters_program_create(struct adapters *a, struct error *e)

@@ -11,6 +11,7 @@
 #include "interface/wire.h"
 #include "runtime/copies.h"
 #include "train/arena.h"
+#include "train/elements.h"
 
 enum call_kind { CALL_ADD, CALL_SCAN, CALL_PACK, CALL_FLOATS, CALL_SUM, CALL_UNPACK, CALLS };
 
@@ -37,28 +38,14 @@ static bool calls_make(struct bucket_kernels *k, struct error *e)
 {
     static const char *const names[CALLS] = {"bucket_add",  "bucket_scan", "bucket_pack",
                                              "bucket_pack", "bucket_sum",  "bucket_unpack"};
-    const struct backend *backend = k->device->backend;
-    const struct device_limits *limits = backend->limits(k->device->handle);
-    uint32_t local = limits->cpu ? 64 : 256;
-    while (local > limits->max_local_size) local /= 2;
     for (int i = 0; i < CALLS; i++) {
         const bool f16 = k->desc.wire == WHERRY_WIRE_F16 && i != CALL_FLOATS;
-        char reason[256];
-        k->calls[i] = (struct call){.kernel = names[i], .launch = LAUNCH_ELEMENTS};
-        call_set(&k->calls[i], CONST_LOCAL_SIZE, local);
+        elements_call(k->desc.session, names[i], &k->calls[i]);
         if (i > CALL_SCAN) call_set(&k->calls[i], CONST_FORM, f16 ? WIRE_FORM_F16 : WIRE_FORM_F32);
-        if (!backend->supports(k->device->handle, &k->calls[i], i == CALL_ADD && k->desc.session->f16, reason,
-                               sizeof reason))
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s can't exchange gradients: %s", k->device->info.id, reason);
+        TRY(elements_runs(k->desc.session, &k->calls[i], i == CALL_ADD && k->desc.session->f16,
+                          "can't exchange gradients", e));
     }
     return true;
-}
-
-static void bind(struct step *step, uint8_t slot, bool words, bool written, struct buffer *buffer, uint64_t offset,
-                 uint64_t bytes)
-{
-    step->bindings[step->n_bindings++] = (struct binding){
-        .slot = slot, .written = written, .words = words, .buffer = buffer, .offset = offset, .bytes = bytes};
 }
 
 static struct step *step_begin(struct bucket_kernels *k, enum call_kind kind, uint32_t messages)
@@ -75,7 +62,7 @@ static struct step *step_begin(struct bucket_kernels *k, enum call_kind kind, ui
                           .flops = 4.0 * (double)k->desc.words,
                           .items_most = (uint64_t)groups * call_get(&k->calls[kind], CONST_LOCAL_SIZE, 1)};
     k->n_steps++;
-    bind(step, SLOT_BATCH, true, false, k->header, 0, k->header_bytes);
+    elements_bind(step, SLOT_BATCH, true, false, k->header, (struct range){0, k->header_bytes});
     return step;
 }
 
@@ -90,17 +77,15 @@ static void add_fill(struct bucket_kernels *k, const struct launch_range *l, int
     const struct wherry_session *s = k->desc.session;
     const struct segment *first = &k->arena->segments[l->first];
     const struct slab *slab = &k->arena->slabs[first->slab];
-    const uint64_t bytes = l->state.end - l->state.begin;
     struct step *step = step_begin(k, CALL_ADD, 1);
     step->f16 = s->f16 && !joins && !segment_adapts(first); /* sums are floats, as adapters' gradients */
     if (joins)
-        bind(step, SLOT_X, false, false, sum_of(slab, sum), l->state.begin, bytes);
+        elements_bind(step, SLOT_X, false, false, sum_of(slab, sum), l->state);
     else
-        bind(step, SLOT_X, false, false, segment_gradients(s, k->arena, first), l->gradients.begin,
-             l->gradients.end - l->gradients.begin);
+        elements_bind(step, SLOT_X, false, false, segment_gradients(s, k->arena, first), l->gradients);
     const struct range table = joins ? l->joins : l->table;
-    bind(step, SLOT_IDS, true, false, k->arena->tables, table.begin, table.end - table.begin);
-    bind(step, SLOT_GRADIENT, true, true, sum_of(slab, sum - joins), l->state.begin, bytes);
+    elements_bind(step, SLOT_IDS, true, false, k->arena->tables, table);
+    elements_bind(step, SLOT_GRADIENT, true, true, sum_of(slab, sum - joins), l->state);
 }
 
 static uint64_t partials_bytes(const struct bucket_kernels_desc *d) { return 4ull * WIRE_GROUPS * d->processes; }
@@ -116,15 +101,17 @@ static void slab_step(struct bucket_kernels *k, enum call_kind kind, const struc
     struct buffer *floats = sum_of(slab, sum);
     struct step *step = step_begin(k, kind, messages ? k->desc.processes : 1);
     if (to)
-        bind(step, SLOT_X, true, false, k->messages, 0, 4 * k->desc.words);
+        elements_bind(step, SLOT_X, true, false, k->messages, (struct range){0, 4 * k->desc.words});
     else
-        bind(step, SLOT_X, true, false, floats, 0, 4 * slab->elements);
-    bind(step, SLOT_IDS, true, false, k->list, 0, list_bytes(&k->desc));
-    if (kind == CALL_SUM) bind(step, SLOT_GRADIENT, true, true, floats, 0, 4 * slab->elements);
+        elements_bind(step, SLOT_X, true, false, floats, (struct range){0, 4 * slab->elements});
+    elements_bind(step, SLOT_IDS, true, false, k->list, (struct range){0, list_bytes(&k->desc)});
+    if (kind == CALL_SUM) elements_bind(step, SLOT_GRADIENT, true, true, floats, (struct range){0, 4 * slab->elements});
     if (k->scans && kind != CALL_FLOATS && kind != CALL_UNPACK)
-        bind(step, SLOT_PARTIALS, true, kind != CALL_PACK, k->partials, 0, partials_bytes(&k->desc));
-    if (kind == CALL_PACK || kind == CALL_FLOATS) bind(step, SLOT_Y, true, true, k->messages, 0, 4 * k->desc.words);
-    if (kind == CALL_UNPACK) bind(step, SLOT_Y, true, true, floats, 0, 4 * slab->elements);
+        elements_bind(step, SLOT_PARTIALS, true, kind != CALL_PACK, k->partials,
+                      (struct range){0, partials_bytes(&k->desc)});
+    if (kind == CALL_PACK || kind == CALL_FLOATS)
+        elements_bind(step, SLOT_Y, true, true, k->messages, (struct range){0, 4 * k->desc.words});
+    if (kind == CALL_UNPACK) elements_bind(step, SLOT_Y, true, true, floats, (struct range){0, 4 * slab->elements});
 }
 
 /* Numbers of steps. */

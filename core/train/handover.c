@@ -6,6 +6,7 @@
 
 #include "base/round.h"
 #include "interface/interface.h"
+#include "train/elements.h"
 #include "train/state.h"
 
 enum { TAKE, GIVE, KERNELS, HEADER_BYTES = MEMORY_ALIGNMENT };
@@ -30,14 +31,8 @@ struct handover {
 static bool call_make(struct handover *h, int kernel, const char *name, struct error *e)
 {
     const struct wherry_session *s = h->session;
-    const struct backend *backend = s->device->backend;
-    const struct device_limits *limits = backend->limits(s->device->handle);
     struct call *call = &h->calls[kernel];
-    uint32_t local = limits->cpu ? 64 : 256;
-    char reason[256];
-    while (local > limits->max_local_size) local /= 2;
-    *call = (struct call){.kernel = name, .launch = LAUNCH_ELEMENTS};
-    call_set(call, CONST_LOCAL_SIZE, local);
+    elements_call(s, name, call);
     h->grids[kernel] = (struct grid){HANDOVER_GROUPS, 1, 1};
     h->steps[kernel] = (struct step){.name = name,
                                      .kernel = name,
@@ -45,9 +40,8 @@ static bool call_make(struct handover *h, int kernel, const char *name, struct e
                                      .f16 = s->f16,
                                      .call = call,
                                      .group = kernel,
-                                     .items_most = (uint64_t)HANDOVER_GROUPS * local};
-    return backend->supports(s->device->handle, call, s->f16, reason, sizeof reason) ||
-           fail(e, WHERRY_STATUS_UNSUPPORTED, "rows can't go to the loss on %s: %s", s->device->info.id, reason);
+                                     .items_most = (uint64_t)HANDOVER_GROUPS * call_get(call, CONST_LOCAL_SIZE, 1)};
+    return elements_runs(s, call, s->f16, "can't give rows to the loss", e);
 }
 
 static void bind(struct handover *h, int kernel, uint8_t slot, bool words, bool written, struct buffer *buffer,
@@ -55,8 +49,7 @@ static void bind(struct handover *h, int kernel, uint8_t slot, bool words, bool 
 {
     struct step *step = &h->steps[kernel];
     step->flops += 10.0 * (double)bytes;
-    step->bindings[step->n_bindings++] = (struct binding){
-        .slot = slot, .written = written, .words = words, .buffer = buffer, .offset = offset, .bytes = bytes};
+    elements_bind(step, slot, words, written, buffer, (struct range){offset, offset + bytes});
 }
 
 static void bind_tensor(struct handover *h, int kernel, uint8_t slot, bool written, const struct wherry_session *s,

@@ -3,6 +3,7 @@
 
 #include "base/round.h"
 #include "interface/interface.h"
+#include "train/elements.h"
 #include "train/state.h"
 
 /* ---- calls ---- */
@@ -21,39 +22,21 @@ static uint32_t form_of(const struct optimizer *o)
 
 static bool calls_make(struct optimizer *o, enum way way, struct error *e)
 {
-    const struct wherry_session *s = o->session;
-    const struct backend *backend = s->device->backend;
-    const struct device_limits *limits = backend->limits(s->device->handle);
     const uint32_t direct = way == WAY_DIRECT ? OPTIMIZER_DIRECT : 0;
     const uint32_t forms[PHASES] = {direct, OPTIMIZER_SUM_NORM, form_of(o) | direct, OPTIMIZER_SUM_RATIOS,
                                     OPTIMIZER_FORM_CHANGE};
     static const char *const kernels[PHASES] = {"optimizer_add", "optimizer_sum", "optimizer_step", "optimizer_sum",
                                                 "optimizer_step"};
-    uint32_t local = limits->cpu ? 64 : 256;
-    while (local > limits->max_local_size) local /= 2;
     for (int phase = 0; phase < PHASES; phase++) {
         struct call *call = &o->ways[way].calls[phase];
-        char reason[256];
-        *call = (struct call){.kernel = kernels[phase], .launch = LAUNCH_ELEMENTS};
-        call_set(call, CONST_LOCAL_SIZE, local);
+        elements_call(o->session, kernels[phase], call);
         call_set(call, CONST_FORM, forms[phase]);
-        if (!backend->supports(s->device->handle, call, s->f16, reason, sizeof reason))
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s can't change weights: %s", s->device->info.id, reason);
+        TRY(elements_runs(o->session, call, o->session->f16, "can't change weights", e));
     }
     return true;
 }
 
 /* ---- steps ---- */
-
-static void bind(struct step *step, uint8_t slot, bool words, bool written, struct buffer *buffer, struct range range)
-{
-    step->bindings[step->n_bindings++] = (struct binding){.slot = slot,
-                                                          .written = written,
-                                                          .words = words,
-                                                          .buffer = buffer,
-                                                          .offset = range.begin,
-                                                          .bytes = range.end - range.begin};
-}
 
 static void step_begin(struct optimizer *o, enum way way, enum phase phase, uint32_t groups, double flops,
                        struct step *step)
@@ -68,7 +51,7 @@ static void step_begin(struct optimizer *o, enum way way, enum phase phase, uint
                           .group = phase,
                           .flops = flops,
                           .items_most = (uint64_t)groups * call_get(call, CONST_LOCAL_SIZE, 1)};
-    bind(step, SLOT_BATCH, true, false, o->header, (struct range){0, o->header_bytes});
+    elements_bind(step, SLOT_BATCH, true, false, o->header, (struct range){0, o->header_bytes});
 }
 
 /* Ascending slots. */
@@ -83,16 +66,18 @@ static void launch_fill(struct optimizer *o, enum way way, enum phase phase, con
     step_begin(o, way, phase, l->chunks, 40.0 * (double)(l->state.end - l->state.begin), step); /* as of roof_memory */
     step->f16 = f16;
     if (adds || (moments && direct))
-        bind(step, SLOT_X, false, false, segment_gradients(s, &o->arena, first), l->gradients);
-    if (!adds) bind(step, SLOT_W, false, !leaves_u, segment_weights(s, &o->arena, first), l->weights);
-    if (!adds) bind(step, SLOT_BIAS, true, false, o->verdict, (struct range){0, o->verdict_bytes});
-    bind(step, SLOT_IDS, true, false, o->arena.tables, l->table);
-    if (!adds && f16) bind(step, SLOT_SAVED, true, !leaves_u, slab->parts[ARENA_MASTER], l->state);
-    if (moments && slab->parts[ARENA_FIRST]) bind(step, SLOT_DELTA, true, true, slab->parts[ARENA_FIRST], l->state);
+        elements_bind(step, SLOT_X, false, false, segment_gradients(s, &o->arena, first), l->gradients);
+    if (!adds) elements_bind(step, SLOT_W, false, !leaves_u, segment_weights(s, &o->arena, first), l->weights);
+    if (!adds) elements_bind(step, SLOT_BIAS, true, false, o->verdict, (struct range){0, o->verdict_bytes});
+    elements_bind(step, SLOT_IDS, true, false, o->arena.tables, l->table);
+    if (!adds && f16) elements_bind(step, SLOT_SAVED, true, !leaves_u, slab->parts[ARENA_MASTER], l->state);
+    if (moments && slab->parts[ARENA_FIRST])
+        elements_bind(step, SLOT_DELTA, true, true, slab->parts[ARENA_FIRST], l->state);
     if (!direct || (!adds && optimizer_lamb(o)))
-        bind(step, SLOT_GRADIENT, true, adds || leaves_u, slab->parts[ARENA_GRADIENT], l->state);
-    if (adds || leaves_u) bind(step, SLOT_PARTIALS, true, true, o->arena.partials, l->partials);
-    if (moments && slab->parts[ARENA_SECOND]) bind(step, SLOT_EXTRA, true, true, slab->parts[ARENA_SECOND], l->state);
+        elements_bind(step, SLOT_GRADIENT, true, adds || leaves_u, slab->parts[ARENA_GRADIENT], l->state);
+    if (adds || leaves_u) elements_bind(step, SLOT_PARTIALS, true, true, o->arena.partials, l->partials);
+    if (moments && slab->parts[ARENA_SECOND])
+        elements_bind(step, SLOT_EXTRA, true, true, slab->parts[ARENA_SECOND], l->state);
 }
 
 /* Gradients, or with `joins` what is in a further sum, added to that sum, or to the one before. */
@@ -118,9 +103,10 @@ static void add_fill(struct optimizer *o, int sum, bool joins, const struct laun
 static void sums_fill(struct optimizer *o, enum way way, enum phase phase, uint32_t groups, struct step *step)
 {
     step_begin(o, way, phase, groups, (double)o->arena.partials_bytes, step);
-    if (phase == PHASE_RATIOS) bind(step, SLOT_IDS, true, false, o->tensors_table, (struct range){0, o->table_bytes});
-    bind(step, SLOT_PARTIALS, true, false, o->arena.partials, (struct range){0, o->arena.partials_bytes});
-    bind(step, SLOT_Y, true, true, o->verdict, (struct range){0, o->verdict_bytes});
+    if (phase == PHASE_RATIOS)
+        elements_bind(step, SLOT_IDS, true, false, o->tensors_table, (struct range){0, o->table_bytes});
+    elements_bind(step, SLOT_PARTIALS, true, false, o->arena.partials, (struct range){0, o->arena.partials_bytes});
+    elements_bind(step, SLOT_Y, true, true, o->verdict, (struct range){0, o->verdict_bytes});
 }
 
 static struct grid groups_grid(uint32_t groups)
