@@ -9,79 +9,18 @@
 #include <cmocka.h>
 
 #include "adapter_support.h"
+#include "place_support.h"
 
 static char device_id[64];
 static const char classes[] = "classes", contrastive[] = "contrastive";
 
-struct place {
-    wherry_context *context;
-    wherry_device *device;
-    wherry_model *model;
-    wherry_trainer *trainer;
-    struct run run;
-    wherry_session_desc session;
-    wherry_training_desc training;
-    wherry_loss_desc loss;
-    wherry_optimizer_desc optimizer;
-    wherry_lora_desc lora;
-    char folder[600]; /* of PEFT's adapter */
-};
-
-#define EXPECT_OK(place, call)                                                                                         \
-    do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_) fail_msg("%s: %s", wherry_status_name(status_), wherry_last_error((place)->context));             \
-    } while (0)
-#define EXPECT_REFUSED(place, call, status, text)                                                                      \
-    do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_ != (status) || !strstr(wherry_last_error((place)->context), text))                                 \
-            fail_msg("line %d: %s: %s", __LINE__, wherry_status_name(status_), wherry_last_error((place)->context));   \
-    } while (0)
-
 static void place_begin(struct place *p, const char *name)
 {
-    const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = getenv("WHERRY_TEST_CACHE")};
     *p = (struct place){.lora = {.struct_size = sizeof p->lora, .rank = 3}};
     assert_true(adapter_run_open(name, &p->run));
     adapter_folder(name, p->folder);
     adapter_descs(name, &p->session, &p->loss, &p->optimizer);
-    p->training = (wherry_training_desc){.struct_size = sizeof p->training, .dropout = 0.1f};
-    p->session.training = &p->training;
-    assert_int_equal(wherry_context_create(&desc, &p->context), 0);
-    EXPECT_OK(p, wherry_device_open(p->context, device_id, &p->device));
-    EXPECT_OK(p, wherry_model_open(p->context, p->run.folder, &p->model));
-}
-
-static wherry_status trainer_make(struct place *p)
-{
-    const wherry_trainer_desc desc = {.struct_size = sizeof desc,
-                                      .loss = &p->loss,
-                                      .optimizer = &p->optimizer,
-                                      .seed = 5,
-                                      .lora = p->lora.struct_size ? &p->lora : NULL};
-    wherry_trainer_destroy(p->trainer);
-    p->trainer = NULL;
-    return wherry_trainer_create(p->context, p->device, p->model, &p->session, &desc, &p->trainer);
-}
-
-static void place_end(struct place *p)
-{
-    wherry_trainer_destroy(p->trainer);
-    wherry_model_close(p->model);
-    wherry_device_close(p->device);
-    wherry_context_destroy(p->context);
-    run_close(&p->run);
-}
-
-static void train(struct place *p, size_t first, size_t end)
-{
-    for (size_t s = first; s < end; s++) {
-        struct run_step step;
-        wherry_step_result result = {.struct_size = sizeof result};
-        run_step_make(&p->run, s, 2, &step);
-        EXPECT_OK(p, wherry_trainer_step(p->trainer, step.batches, 2, &step.targets, &result));
-    }
+    place_open(p, device_id, p->run.folder);
 }
 
 static char *file_text(const char *folder, const char *name, size_t *size)
@@ -121,13 +60,13 @@ static void goes_on_with_the_same_bits(void **state)
             if (i) places[n]->optimizer.kind = WHERRY_OPTIMIZER_LAMB;
             EXPECT_OK(places[n], trainer_make(places[n]));
         }
-        train(&whole, 0, 7);
-        train(&half, 0, 3);
+        place_train(&whole, 0, 7);
+        place_train(&half, 0, 3);
         EXPECT_OK(&half, wherry_trainer_save_state(half.trainer, at, "line 12", 8));
-        train(&rest, 9, 10); /* what was there before does not matter */
+        place_train(&rest, 9, 10); /* what was there before does not matter */
         EXPECT_OK(&rest, wherry_trainer_load_state(rest.trainer, at, data, &bytes));
         assert_string_equal(data, "line 12");
-        train(&rest, 3, 7);
+        place_train(&rest, 3, 7);
         EXPECT_OK(&whole, wherry_trainer_save_adapter(whole.trainer, a));
         EXPECT_OK(&rest, wherry_trainer_save_adapter(rest.trainer, b));
         files_equal(a, b, "adapter_model.safetensors");
@@ -314,7 +253,7 @@ static void leaves_a_folder(void **state)
     place_begin(&p, classes);
     p.lora.root = true;
     EXPECT_OK(&p, trainer_make(&p));
-    train(&p, 0, 5);
+    place_train(&p, 0, 5);
     run_step_make(&p.run, 0, 1, &step);
     EXPECT_OK(&p, wherry_trainer_encode(p.trainer, step.batches, rows, ROWS_MOST * 16));
     EXPECT_OK(&p, wherry_trainer_save_adapter(p.trainer, to));

@@ -2,87 +2,28 @@
  * with the same bits, weights by their names; and what it refuses. */
 #include "model_files.h"
 
-#include "trainer_support.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
+#include "place_support.h"
+
 static char device_id[64];
-
-/* A process of its own, as far as the library goes. */
-struct place {
-    wherry_context *context;
-    wherry_device *device;
-    wherry_model *model;
-    wherry_trainer *trainer;
-    struct run run;
-    wherry_session_desc session;
-    wherry_training_desc training;
-    wherry_loss_desc loss;
-    wherry_optimizer_desc optimizer;
-    uint64_t seed;
-};
-
-#define EXPECT_OK(place, call)                                                                                         \
-    do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_) fail_msg("%s: %s", wherry_status_name(status_), wherry_last_error((place)->context));             \
-    } while (0)
-#define EXPECT_REFUSED(place, call, status, text)                                                                      \
-    do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_ != (status) || !strstr(wherry_last_error((place)->context), text))                                 \
-            fail_msg("line %d: %s: %s", __LINE__, wherry_status_name(status_), wherry_last_error((place)->context));   \
-    } while (0)
 
 static void place_begin(struct place *p, const char *name, const char *folder)
 {
-    const wherry_context_desc desc = {.struct_size = sizeof desc, .cache_dir = getenv("WHERRY_TEST_CACHE")};
-    *p = (struct place){.seed = 5};
+    *p = (struct place){.seed = 0};
     assert_true(run_open(name, &p->run));
     run_descs(name, &p->session, &p->loss, &p->optimizer);
-    p->training = (wherry_training_desc){.struct_size = sizeof p->training, .dropout = 0.1f};
-    p->session.training = &p->training;
-    assert_int_equal(wherry_context_create(&desc, &p->context), 0);
-    EXPECT_OK(p, wherry_device_open(p->context, device_id, &p->device));
-    EXPECT_OK(p, wherry_model_open(p->context, folder ? folder : p->run.folder, &p->model));
-}
-
-static wherry_status trainer_make(struct place *p)
-{
-    const wherry_trainer_desc desc = {
-        .struct_size = sizeof desc, .loss = &p->loss, .optimizer = &p->optimizer, .seed = p->seed};
-    wherry_trainer_destroy(p->trainer);
-    p->trainer = NULL;
-    return wherry_trainer_create(p->context, p->device, p->model, &p->session, &desc, &p->trainer);
+    place_open(p, device_id, folder ? folder : p->run.folder);
 }
 
 static void place_make(struct place *p, const char *name)
 {
     place_begin(p, name, NULL);
     EXPECT_OK(p, trainer_make(p));
-}
-
-static void place_end(struct place *p)
-{
-    wherry_trainer_destroy(p->trainer);
-    wherry_model_close(p->model);
-    wherry_device_close(p->device);
-    wherry_context_destroy(p->context);
-    run_close(&p->run);
-}
-
-static void train(struct place *p, size_t first, size_t end)
-{
-    for (size_t s = first; s < end; s++) {
-        struct run_step step;
-        wherry_step_result result = {.struct_size = sizeof result};
-        run_step_make(&p->run, s, 2, &step);
-        EXPECT_OK(p, wherry_trainer_step(p->trainer, step.batches, 2, &step.targets, &result));
-    }
 }
 
 /* All weights, one after the other. */
@@ -111,20 +52,20 @@ static void goes_on_with_the_same_bits(void **state)
         struct place whole, half, rest;
         size_t count, count_rest, bytes = 0;
         place_make(&whole, names[i]);
-        train(&whole, 0, 7);
+        place_train(&whole, 0, 7);
         place_make(&half, names[i]);
-        train(&half, 0, 3);
+        place_train(&half, 0, 3);
         EXPECT_OK(&half, wherry_trainer_save_state(half.trainer, at, "line 12", 8));
         place_end(&half);
         place_make(&rest, names[i]);
-        train(&rest, 9, 10); /* what was there before does not matter */
+        place_train(&rest, 9, 10); /* what was there before does not matter */
         EXPECT_OK(&rest, wherry_trainer_load_state(rest.trainer, at, NULL, &bytes));
         assert_int_equal(bytes, 8);
         bytes = sizeof place_in_data;
         EXPECT_OK(&rest, wherry_trainer_load_state(rest.trainer, at, place_in_data, &bytes));
         assert_string_equal(place_in_data, "line 12");
         assert_int_equal(wherry_trainer_steps(rest.trainer), 3);
-        train(&rest, 3, 7);
+        place_train(&rest, 3, 7);
         float *want = weights_of(&whole, &count), *have = weights_of(&rest, &count_rest);
         assert_int_equal(count, count_rest);
         assert_memory_equal(want, have, count * sizeof *want);
@@ -219,7 +160,7 @@ static void saved_models_give_the_same(void **state)
         wherry_session *session = NULL;
         place_make(&p, names[i]);
         encode(&p, NULL, before);
-        train(&p, 0, 6);
+        place_train(&p, 0, 6);
         encode(&p, NULL, trained);
         EXPECT_OK(&p, wherry_trainer_save(p.trainer, to));
         EXPECT_REFUSED(&p, wherry_trainer_save(p.trainer, to), WHERRY_STATUS_INVALID_ARGUMENT, "there already");
@@ -271,7 +212,7 @@ static void leaves_a_folder(void **state)
     wherry_model_close(p.model);
     EXPECT_OK(&p, wherry_model_open(p.context, source, &p.model));
     EXPECT_OK(&p, trainer_make(&p));
-    train(&p, 0, 5);
+    place_train(&p, 0, 5);
     encode(&p, NULL, rows);
     EXPECT_OK(&p, wherry_trainer_save(p.trainer, to));
     files_write(keep, "offsets.bin", p.run.offsets, 4 * (p.run.rows + 1));
@@ -332,7 +273,7 @@ static void weights_have_names(void **state)
     size_t word = weight_named(&p, "bert.embeddings.token_type_embeddings.weight", &weight);
     float types[2][32];
     EXPECT_OK(&p, wherry_trainer_weight_read(p.trainer, word, types[0], 32));
-    train(&p, 0, 3);
+    place_train(&p, 0, 3);
     EXPECT_OK(&p, wherry_trainer_weight_read(p.trainer, word, types[1], 32));
     assert_memory_equal(types[0], types[1], sizeof types[0]);
     EXPECT_OK(&p, wherry_trainer_weight_read(p.trainer, key, row, 256));
@@ -405,7 +346,7 @@ static void refuses_batches(void **state)
     step.targets.labels = labels;
     STEP(1, "batch 0: token 5 has the id 40");
     assert_int_equal(wherry_trainer_steps(p.trainer), 0);
-    train(&p, 0, 2); /* nothing of that is left */
+    place_train(&p, 0, 2); /* nothing of that is left */
     assert_int_equal(wherry_trainer_steps(p.trainer), 2);
     place_end(&p);
     place_make(&p, "contrastive");
