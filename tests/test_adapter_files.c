@@ -230,6 +230,13 @@ static void refuses_files(void **state)
         EXPECT_REFUSED(&p, wherry_model_adapt(p.context, p.model, folder), rows[i].status, rows[i].text);
         files_remove(folder);
     }
+    /* Dropout matters to who goes on training, and to nobody else. */
+    char *folder = files_folder();
+    copy_changed(&p, folder, "\"lora_dropout\": 0.0", "\"lora_dropout\": 0.1");
+    p.lora.rank = 0;
+    p.lora.adapter = folder;
+    EXPECT_REFUSED(&p, trainer_make(&p), WHERRY_STATUS_UNSUPPORTED, "\"lora_dropout\" 0.1");
+    files_remove(folder);
     /* Of a model with a head that this one has not; and of one that has it all. */
     char other[600];
     adapter_folder(classes, other);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "model/weights.h"
 #include "train/trainer.h"
 
@@ -309,6 +310,17 @@ static bool plan(struct wherry_trainer *t, const wherry_lora_desc *desc, const s
     return true;
 }
 
+/* What is given to a text's vector does not depend on it; how training goes on does. */
+static bool dropout_check(const struct adapter_file *file, const char *folder, struct error *e)
+{
+    const double dropout = json_number_value(json_object_get(file->config, "lora_dropout"));
+    return !(dropout > 0) ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "the adapter %.300s was trained with \"lora_dropout\" %s, which is not supported: set it to 0 in its "
+                "adapter_config.json to go on without",
+                folder, NUMBER("%g", dropout));
+}
+
 bool lora_plan(struct wherry_trainer *t, const wherry_lora_desc *desc, struct error *e)
 {
     struct adapter_file file;
@@ -317,7 +329,7 @@ bool lora_plan(struct wherry_trainer *t, const wherry_lora_desc *desc, struct er
     if (!(t->lora = host_alloc(&t->context->host, 1, sizeof *t->lora, e))) return false;
     if (!desc->adapter) return plan(t, desc, NULL, e);
     TRY(adapter_open(t->model, desc->adapter, &file, e));
-    bool ok = plan(t, desc, &file, e);
+    bool ok = dropout_check(&file, desc->adapter, e) && plan(t, desc, &file, e);
     adapter_close(&t->model->host, &file);
     return ok;
 }
