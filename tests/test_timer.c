@@ -174,9 +174,9 @@ static void check_lie(wherry_device *device, enum lie lie, const double honest[2
     assert_int_equal(timer->status, verdicts[lie]);
     assert_string_equal(timer->kind, "host");
     assert_true(timer->reason[0] != 0);
-    /* What a lie would give is a factor of 40 away, or infinite. */
+    /* What a lie would give is a factor of 40 away, or infinite; a busy machine has been 11. */
     double copy = fastest(roof, "dram.copy") / honest[0], compute = fastest(roof, "compute.f32") / honest[1];
-    if (!(copy > 1 / 8.0 && copy < 8 && compute > 1 / 8.0 && compute < 8))
+    if (!(copy > 1 / 20.0 && copy < 20 && compute > 1 / 20.0 && compute < 20))
         fail_msg("lie %d: %g and %g of what the honest device reaches", (int)lie, copy, compute);
     wherry_roof_destroy(roof);
 }

@@ -273,8 +273,8 @@ void buckets_destroy(struct buckets *b)
     struct bucket_step *s = &b->step;
     bucket_kernels_destroy(s->kernels);
     for (uint32_t p = 0; b->pinned && p < b->desc.exchange->of.processes; p++) device_unpin(s->device, b->pinned[p]);
-    void *memory[] = {s->memory, b->pinned, s->trees, s->heard,  s->messages, s->operations,
-                      s->copies, b->list,   b->of,    b->pieces, b->memory,   s->rows_before};
+    void *memory[] = {s->memory, b->pinned, s->trees,  s->heard,  s->messages,    s->operations, s->copies,
+                      b->list,   b->of,     b->pieces, b->memory, s->rows_before, b->groups};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) host_free(host, memory[i]);
     host_free(host, b);
 }
