@@ -31,6 +31,14 @@ struct place {
             fail_msg("line %d: %s: %s", __LINE__, wherry_status_name(status_), wherry_last_error((place)->context));   \
     } while (0)
 
+/* The first of those that are tested, the reference where none is named. */
+static inline void place_device(char out[64])
+{
+    const char *given = getenv("WHERRY_TEST_DEVICES");
+    if (!given || !*given) given = "reference";
+    snprintf(out, 64, "%.*s", (int)strcspn(given, " "), given);
+}
+
 /* With run and descriptors there; `folder`: of the model. */
 static inline void place_open(struct place *p, const char *device, const char *folder)
 {

@@ -273,9 +273,7 @@ static void leaves_a_folder(void **state)
 
 int main(void)
 {
-    const char *given = getenv("WHERRY_TEST_DEVICES");
-    snprintf(device_id, sizeof device_id, "%.*s", given && *given ? (int)strcspn(given, " ") : 9,
-             given && *given ? given : "reference");
+    place_device(device_id);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goes_on_with_the_same_bits),
         cmocka_unit_test(begins_as_the_model),

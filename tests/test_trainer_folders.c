@@ -381,9 +381,7 @@ static void stops_at_nan(void **state)
 
 int main(void)
 {
-    const char *given = getenv("WHERRY_TEST_DEVICES");
-    snprintf(device_id, sizeof device_id, "%.*s", given && *given ? (int)strcspn(given, " ") : 9,
-             given && *given ? given : "reference");
+    place_device(device_id);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goes_on_with_the_same_bits),
         cmocka_unit_test(refuses_other_states),

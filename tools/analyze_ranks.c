@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exchange_shape.h"
 #include "report/load.h"
-
-/* As core/train/buckets.c divides them: what the backward pass has made about a thirty-second more of is a piece, which
- * goes together; the last one, behind which nothing hides it, in buckets of at most so many bytes in f32. */
-enum { PIECES = 32, LAST_BYTES = 16 << 20 };
 
 /* ---- options ---- */
 
@@ -178,9 +175,9 @@ static void divide(struct rank_step *step, wherry_train_gradient *g, size_t coun
     for (size_t i = 0; i < count; i++) {
         since += g[i].elements;
         bool last = i + 1 == count;
-        if (!last && (since < all / PIECES || g[i + 1].group == g[i].group)) continue;
+        if (!last && (since < all / EXCHANGE_PIECES || g[i + 1].group == g[i].group)) continue;
         piece_divide(step, g + first, i + 1 - first, last ? step->backward_end : ends[g[i].group],
-                     last ? LAST_BYTES / 4.0 : INFINITY);
+                     last ? EXCHANGE_BUCKET_BYTES / EXCHANGE_LAST_PARTS / 4.0 : INFINITY);
         first = i + 1;
         since = 0;
     }

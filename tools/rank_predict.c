@@ -6,8 +6,10 @@
 
 #include <math.h>
 
-/* Buckets after the one that starts. */
-enum { SUMMED = 1, TOLD = 3, WRITTEN = 4, UNDER_WAY };
+#include "base/exchange_shape.h"
+
+/* At a time, with the one that starts. */
+enum { UNDER_WAY = EXCHANGE_WRITTEN + 1 };
 
 /* When the stages of a bucket end. */
 struct stages {
@@ -53,7 +55,7 @@ struct rank_prediction rank_predict(const struct rank_step *step, const struct r
     struct stages of[UNDER_WAY];
     struct lane wire = {0}, down = {0}, up = {0};
     double now = 0, first = hidden ? step->buckets[0].ready : step->backward_end;
-    for (size_t turn = 0; turn < n + WRITTEN; turn++) {
+    for (size_t turn = 0; turn < n + EXCHANGE_WRITTEN; turn++) {
         double bytes[UNDER_WAY];
         for (size_t k = 0; k < UNDER_WAY; k++) bytes[k] = turn >= k ? bucket_bytes(step, link, turn - k) : 0;
         if (turn < n) {
@@ -62,20 +64,20 @@ struct rank_prediction rank_predict(const struct rank_step *step, const struct r
             now = fmax(now, of[turn % UNDER_WAY].down);
             of[turn % UNDER_WAY].scattered = send(&wire, link, now, others * part * bytes[0], processes - 1);
         }
-        if (bytes[SUMMED] > 0) {
-            struct stages *s = &of[(turn - SUMMED) % UNDER_WAY];
+        if (bytes[EXCHANGE_SUMMED] > 0) {
+            struct stages *s = &of[(turn - EXCHANGE_SUMMED) % UNDER_WAY];
             now = fmax(now, s->scattered);
-            double there = use(&up, now, copy_seconds(link, others * part * bytes[SUMMED]));
-            s->summed = use(&down, there, copy_seconds(link, part * bytes[SUMMED]));
+            double there = use(&up, now, copy_seconds(link, others * part * bytes[EXCHANGE_SUMMED]));
+            s->summed = use(&down, there, copy_seconds(link, part * bytes[EXCHANGE_SUMMED]));
         }
-        if (bytes[TOLD] > 0) {
-            struct stages *s = &of[(turn - TOLD) % UNDER_WAY];
-            s->gathered = send(&wire, link, fmax(now, s->summed), others * part * bytes[TOLD], processes - 1);
+        if (bytes[EXCHANGE_TOLD] > 0) {
+            struct stages *s = &of[(turn - EXCHANGE_TOLD) % UNDER_WAY];
+            s->gathered = send(&wire, link, fmax(now, s->summed), others * part * bytes[EXCHANGE_TOLD], processes - 1);
         }
-        if (bytes[WRITTEN] > 0) {
-            struct stages *s = &of[(turn - WRITTEN) % UNDER_WAY];
+        if (bytes[EXCHANGE_WRITTEN] > 0) {
+            struct stages *s = &of[(turn - EXCHANGE_WRITTEN) % UNDER_WAY];
             now = fmax(now, s->gathered);
-            s->written = use(&up, now, copy_seconds(link, others * part * bytes[WRITTEN]));
+            s->written = use(&up, now, copy_seconds(link, others * part * bytes[EXCHANGE_WRITTEN]));
         }
     }
     double end = of[(n - 1) % UNDER_WAY].written;

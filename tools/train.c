@@ -229,6 +229,8 @@ static int make_step(struct train_run *run, wherry_step_result *result)
     const wherry_targets *wanted = targets.count ? &targets : NULL;
     uint32_t shards = run->setup.shards, tokens = run->setup.run_tokens, sequences = run->setup.run_sequences;
     wherry_status status;
+    run->exchanged = (wherry_exchange_times){.struct_size = sizeof run->exchanged};
+    wherry_trainer_exchange_times(run->trainer, &run->exchanged);
     if (shards > 1) {
         parts_of_shards(&run->parts, b, shards, tokens, sequences);
         status = wherry_trainer_step_shards(run->trainer, run->parts.shards, shards, wanted, result);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "cpu.h"
 #include "interface/roof.h"
 #include "plan/constants.h"
@@ -141,13 +142,6 @@ bool cpu_supports(struct backend_device *device, const struct call *call, bool f
 static void set_default(struct cpu_step *s, const struct call *call, uint8_t id, uint32_t value)
 {
     s->value[id] = call_get(call, id, value);
-}
-
-static uint32_t float_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
 }
 
 /* As cl/NAME.cl has them, where it is not 0. */

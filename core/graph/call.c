@@ -1,6 +1,7 @@
 /* Constants and arguments of a kernel call. */
 #include <string.h>
 
+#include "base/bits.h"
 #include "graph/call.h"
 #include "interface/interface.h"
 
@@ -16,12 +17,7 @@ void call_set(struct call *call, uint8_t id, uint32_t value)
     call->constants[at] = (struct call_constant){id, value};
 }
 
-void call_set_float(struct call *call, uint8_t id, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    call_set(call, id, bits);
-}
+void call_set_float(struct call *call, uint8_t id, float value) { call_set(call, id, float_bits(value)); }
 
 uint32_t call_get(const struct call *call, uint8_t id, uint32_t otherwise)
 {

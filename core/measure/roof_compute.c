@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/number.h"
 #include "measure/roof.h"
 
@@ -13,13 +14,6 @@ enum { TILES_A = 2, ROWS = 16, COLUMNS = 8, DEPTH = 16, SUBGROUP = 32, MATRIX_SM
 
 /* Near -1, so that values keep changing; in 16 bits smaller, so that roundings don't add up. */
 static double factor_of(const struct work *w) { return w->ceiling.dtype == WHERRY_DTYPE_F16 ? -0.75 : -0.9999; }
-
-static uint32_t float_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 void arithmetic_turns(struct work *w, uint32_t turns)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/costs.h"
+#include "base/exchange_shape.h"
 #include "base/number.h"
 #include "base/platform.h"
 #include "measure/describe.h"

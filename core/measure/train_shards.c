@@ -47,13 +47,3 @@ void step_shards_free(const struct host *host, struct step_shards *shards)
     host_free(host, shards->labels);
     host_free(host, shards->values);
 }
-
-void exchange_since(const wherry_exchange_times *before, wherry_exchange_times *now)
-{
-    now->steps -= before->steps;
-    now->bytes_sent -= before->bytes_sent;
-    now->seconds -= before->seconds;
-    now->exposed_seconds -= before->exposed_seconds;
-    now->device_seconds -= before->device_seconds;
-    now->others_seconds -= before->others_seconds;
-}

@@ -17,7 +17,5 @@ struct step_shards {
 bool step_shards_make(const struct wherry_trainer *t, const wherry_batch *batch, const wherry_targets *targets,
                       struct step_shards *out, struct error *e);
 void step_shards_free(const struct host *host, struct step_shards *shards);
-/* What was exchanged since. */
-void exchange_since(const wherry_exchange_times *before, wherry_exchange_times *now);
 
 #endif

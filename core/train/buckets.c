@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/exchange_shape.h"
 #include "base/index.h"
 #include "base/platform.h"
 #include "base/round.h"
@@ -23,7 +24,7 @@
 #include "train/arena.h"
 #include "train/buckets_slot.h"
 
-enum { BUCKET_BYTES = 64 << 20, SLOTS = 8, STAGES = 4, LAST_PARTS = 4 };
+enum { SLOTS = 8 };
 
 struct bucket_group {
     int first, end, piece; /* buckets; behind which piece they are there */
@@ -72,7 +73,7 @@ static bool segment_divide(struct buckets *b, size_t *room, int index, uint64_t 
 {
     const struct segment *segment = &b->arena->segments[index];
     const bool ends = b->pieces[index] == b->desc.session->n_pieces - 1;
-    uint64_t most = b->desc.bytes / sizeof(float) / (ends ? LAST_PARTS : 1) / SEGMENT_ROUND * SEGMENT_ROUND,
+    uint64_t most = b->desc.bytes / sizeof(float) / (ends ? EXCHANGE_LAST_PARTS : 1) / SEGMENT_ROUND * SEGMENT_ROUND,
              end = segment->at + segment->count, count;
     struct bucket *last = b->n ? &b->of[b->n - 1] : NULL;
     if (row) most = most < row ? row : most / row * row;
@@ -160,7 +161,7 @@ static bool slots_make(struct buckets *b, struct error *e)
         limits->max_buffer_bytes < limits->max_binding_bytes ? limits->max_buffer_bytes : limits->max_binding_bytes;
     b->step.layout = slot_layout_of(floats_most(b), b->desc.exchange->of.processes, 1 + b->arena->sums, b->desc.wire);
     b->n_slots = SLOTS;
-    while (b->n_slots > STAGES + 1 && (uint64_t)b->n_slots * b->step.layout.words * 4 > most) b->n_slots--;
+    while (b->n_slots > EXCHANGE_WRITTEN + 1 && (uint64_t)b->n_slots * b->step.layout.words * 4 > most) b->n_slots--;
     for (int i = 0; i < SLOTS; i++) b->slots[i].number = i;
     return (uint64_t)b->n_slots * b->step.layout.words * 4 <= most ||
            fail(e, WHERRY_STATUS_UNSUPPORTED,
@@ -171,7 +172,7 @@ static bool slots_make(struct buckets *b, struct error *e)
 /* Buckets of a piece go together, but those of the last one. */
 static bool groups_make(struct buckets *b, struct error *e)
 {
-    const int most = b->n_slots / (STAGES + 1);
+    const int most = b->n_slots / (EXCHANGE_WRITTEN + 1);
     if (!(b->groups = host_alloc(b->host, (size_t)b->n, sizeof *b->groups, e))) return false;
     for (int i = 0; i < b->n; i++) {
         struct bucket_group *last = b->n_groups ? &b->groups[b->n_groups - 1] : NULL;
@@ -257,7 +258,7 @@ struct buckets *buckets_create(const struct buckets_desc *desc, struct error *e)
     b->desc = *desc;
     b->host = host;
     b->arena = optimizer_arena(desc->optimizer);
-    if (!b->desc.bytes) b->desc.bytes = BUCKET_BYTES;
+    if (!b->desc.bytes) b->desc.bytes = EXCHANGE_BUCKET_BYTES;
     b->step.device = desc->session->device;
     b->step.exchange = desc->exchange;
     b->step.wire = desc->wire;
@@ -312,20 +313,23 @@ static bool group_each(struct buckets *b, const struct bucket_group *group,
 static bool turn(struct buckets *b, struct error *e)
 {
     const int n = b->told++, last = b->groups[b->n_groups - 1].piece;
-    const struct bucket_group *of[STAGES + 1];
-    for (int k = 0; k <= STAGES; k++) of[k] = n - k >= 0 && n - k < b->n_groups ? &b->groups[n - k] : NULL;
+    const struct bucket_group *of[EXCHANGE_WRITTEN + 1];
+    for (int k = 0; k <= EXCHANGE_WRITTEN; k++) of[k] = n - k >= 0 && n - k < b->n_groups ? &b->groups[n - k] : NULL;
     TRY(group_each(b, of[0], slot_scatter, e));
     if (of[0] && of[0]->piece == last && !b->computed) b->computed = clock_ns();
     if (of[0]) TRY(bucket_step_start(&b->step, e));
-    if (of[1]) TRY(exchange_finish(b->desc.exchange, e));
-    TRY(group_each(b, of[1], slot_sum, e) && group_each(b, of[3], slot_gather, e));
-    if (of[3]) TRY(bucket_step_start(&b->step, e));
-    if (of[4]) TRY(exchange_finish(b->desc.exchange, e));
-    return group_each(b, of[4], slot_write, e);
+    if (of[EXCHANGE_SUMMED]) TRY(exchange_finish(b->desc.exchange, e));
+    TRY(group_each(b, of[EXCHANGE_SUMMED], slot_sum, e) && group_each(b, of[EXCHANGE_TOLD], slot_gather, e));
+    if (of[EXCHANGE_TOLD]) TRY(bucket_step_start(&b->step, e));
+    if (of[EXCHANGE_WRITTEN]) TRY(exchange_finish(b->desc.exchange, e));
+    return group_each(b, of[EXCHANGE_WRITTEN], slot_write, e);
 }
 
 /* Buckets before it are written. */
-static int written(const struct buckets *b) { return b->told > STAGES ? b->groups[b->told - STAGES].first : 0; }
+static int written(const struct buckets *b)
+{
+    return b->told > EXCHANGE_WRITTEN ? b->groups[b->told - EXCHANGE_WRITTEN].first : 0;
+}
 
 /* Those of pieces before this one. */
 static bool pack(struct buckets *b, int pieces, struct error *e)
@@ -372,7 +376,7 @@ bool buckets_finish(struct buckets *b, struct error *e)
     const bool hidden = b->packed > 0;
     if (!hidden) b->begin = clock_ns();
     TRY(pack(b, b->desc.session->n_pieces, e));
-    while (b->told < b->n_groups + STAGES) TRY(turn(b, e));
+    while (b->told < b->n_groups + EXCHANGE_WRITTEN) TRY(turn(b, e));
     const uint64_t end = clock_ns();
     times->seconds += (double)(end - b->begin) * 1e-9;
     times->exposed_seconds += (double)(end - (hidden ? b->computed : b->begin)) * 1e-9;

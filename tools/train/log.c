@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exchange_shape.h"
 #include "output.h"
 #include "system.h"
 
@@ -91,13 +92,9 @@ int train_log_open(struct train_run *run)
 /* Of one step. */
 static json_t *exchange_since_json(struct train_run *run)
 {
-    wherry_exchange_times now = {.struct_size = sizeof now}, step;
-    wherry_trainer_exchange_times(run->trainer, &now);
-    step = now;
-    step.bytes_sent -= run->exchanged.bytes_sent;
-    step.seconds -= run->exchanged.seconds;
-    step.exposed_seconds -= run->exchanged.exposed_seconds;
-    run->exchanged = now;
+    wherry_exchange_times step = {.struct_size = sizeof step};
+    wherry_trainer_exchange_times(run->trainer, &step);
+    exchange_since(&run->exchanged, &step);
     return exchange_json(&step, 1);
 }
 

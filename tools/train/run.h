@@ -10,7 +10,7 @@ struct train_run {
     struct tool tool;
     struct ranks ranks;
     struct options own;              /* what `options` is: the user's, as this process has them */
-    wherry_exchange_times exchanged; /* when the last step had ended */
+    wherry_exchange_times exchanged; /* before the step */
     const struct options *options;
     struct train_setup setup;
     struct lines lines, dev_lines; /* dev_lines.count 0: there is nothing to evaluate on */

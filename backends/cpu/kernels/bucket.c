@@ -1,5 +1,6 @@
 /* The kernels of buckets of gradients, bucket_add, bucket_scan, bucket_pack, bucket_sum and bucket_unpack (the files of
  * those names in cl/). An item is a part of a message's elements, or of what is added. */
+#include "base/bits.h"
 #include "base/half.h"
 #include "interface/optimizer.h"
 #include "interface/wire.h"
@@ -8,20 +9,6 @@
 #include "backends/cpu/step.h"
 
 enum { PARTS = 16 };
-
-static float bits_float(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t float_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 static size_t element_at(const struct cpu_step *s, size_t i)
 {

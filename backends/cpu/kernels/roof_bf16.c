@@ -1,6 +1,7 @@
 /* roof_matrix (cl/roof_matrix.cl): what this processor multiplies in bf16 from its first cache. Of each sub-group of 32
  * work-items 2 x THREAD_M products 16 x 8 x 16 are added up again and again: here one of 32 rows, 48 columns and as
  * many k as a turn has. */
+#include "base/bits.h"
 #include "interface/roof.h"
 #include "tile_bf16.h"
 
@@ -15,13 +16,7 @@ static size_t matrix_scratch(const struct cpu_step *s)
 }
 
 /* Multiples of 1/8, which bf16 has. */
-static uint16_t eighths(size_t number)
-{
-    float value = (float)(number % 16) * 0.125f - 1.0f;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)(bits >> 16);
-}
+static uint16_t eighths(size_t number) { return (uint16_t)(float_bits((float)(number % 16) * 0.125f - 1.0f) >> 16); }
 
 static void matrix_run(const struct cpu_step *s, size_t group, float *scratch)
 {
