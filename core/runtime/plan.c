@@ -106,11 +106,11 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
     if (s->f16 && !device->f16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s does not store 16-bit floats: use f32", s->device->info.id);
     if (!s->bf16) return true;
-    if (!device->bf16)
+    if (!device->bf16 && !device->f16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%s does not multiply in bf16, which the device cpu does on processors with AVX512-BF16 or AMX: "
-                    "use f32%s",
-                    s->device->info.id, device->f16 ? " or f16" : "");
+                    "%s has no bf16: the device cpu multiplies so on processors with AVX512-BF16 or AMX, others need "
+                    "16-bit storage: use f32",
+                    s->device->info.id);
     if (desc->training)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "there is no training in bf16: use f32%s",
                     device->f16 ? " or f16" : "");
@@ -121,7 +121,7 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
 static bool may_take_wgmma(const struct wherry_session *s, const char *kernels, const struct device_limits *device)
 {
     bool asked = !kernels || !*kernels || !strcmp(kernels, "auto") || !strcmp(kernels, rung_name(RUNG_WGMMA));
-    return asked && s->f16 && device->rungs & RUNG_BIT(RUNG_WGMMA);
+    return asked && session_type(s) == STORAGE_F16 && device->rungs & RUNG_BIT(RUNG_WGMMA);
 }
 
 /* By the rungs that the session takes, as its kernels' sizes are. */
@@ -152,8 +152,10 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     if (options.stack) output_of_stack(&options);
 
     bool gpu = s->device->info.type != WHERRY_DEVICE_CPU;
-    s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16);
-    s->bf16 = options.bf16 = desc->dtype == WHERRY_DTYPE_BF16;
+    s->bf16 = desc->dtype == WHERRY_DTYPE_BF16;
+    s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16) ||
+             (s->bf16 && !device->bf16);
+    options.bf16 = s->bf16 && !s->f16;
     TRY(dtype_check(s, desc, device, e));
     options.pitched = options.strips && may_take_wgmma(s, desc->kernels, device);
     options.slopes = options.pitched && options.save == WHERRY_SAVE_DEFAULT;
@@ -243,7 +245,7 @@ static bool filter_runs(const struct graph *g, const struct group *group, char *
                      calls[i].kernel, call_shared_bytes(&calls[i]), have);
             return false;
         }
-        TRY(s->device->backend->supports(s->device->handle, &calls[i], s->f16, reason, size));
+        TRY(s->device->backend->supports(s->device->handle, &calls[i], session_type(s), reason, size));
     }
     return true;
 }

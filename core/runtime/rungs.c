@@ -32,7 +32,7 @@ static bool resolve_named(struct wherry_session *s, const char *kernels, struct 
     int r = RUNG_TILED;
     while (strcmp(kernels, rung_name((enum rung)r))) r++;
     s->library = LIBRARY_REFUSED;
-    if (r != RUNG_TILED && !s->f16)
+    if (r != RUNG_TILED && session_type(s) != STORAGE_F16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "products by %s are of f16: use dtype f16", kernels);
     if (!(limits->rungs & RUNG_BIT(r)))
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s (%s) has no %s", s->device->info.id, s->device->info.name,
@@ -56,10 +56,10 @@ bool session_rungs(struct wherry_session *s, const char *kernels, struct error *
     if (is_named(kernels)) return resolve_named(s, kernels, e);
     if (s->limits.tokens > SMALL_BATCH_ROWS) limits->rungs &= ~RUNG_BIT(RUNG_SMALL_BATCH);
     /* Asked for by its name it runs there all the same: so do tests. */
-    for (int r = RUNG_TILED + 1; s->f16 && limits->cpu && r < RUNG_COUNT; r++)
+    for (int r = RUNG_TILED + 1; session_type(s) == STORAGE_F16 && limits->cpu && r < RUNG_COUNT; r++)
         if (limits->rungs & RUNG_BIT(r))
             TRY(leave_out(s, (enum rung)r, "a CPU's driver computes matrices element by element", e));
-    if (!s->f16) limits->rungs = RUNG_BIT(RUNG_TILED); /* all others' products are of f16 */
+    if (session_type(s) != STORAGE_F16) limits->rungs = RUNG_BIT(RUNG_TILED); /* all others' products are of f16 */
     return true;
 }
 
