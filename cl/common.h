@@ -89,7 +89,7 @@ static inline float bf16_float(const uint bits) { return as_float(bits << 16); }
 static inline uint bf16_bits(const float v)
 {
     const uint bits = as_uint(v);
-    return isnan(v) ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    return (bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
 
 /* Two in a word. */

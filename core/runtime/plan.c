@@ -121,7 +121,7 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
 static bool may_take_wgmma(const struct wherry_session *s, const char *kernels, const struct device_limits *device)
 {
     bool asked = !kernels || !*kernels || !strcmp(kernels, "auto") || !strcmp(kernels, rung_name(RUNG_WGMMA));
-    return asked && session_type(s) == STORAGE_F16 && device->rungs & RUNG_BIT(RUNG_WGMMA);
+    return asked && s->f16 && device->rungs & RUNG_BIT(RUNG_WGMMA);
 }
 
 /* By the rungs that the session takes, as its kernels' sizes are. */
