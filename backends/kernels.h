@@ -8,9 +8,9 @@
 #include "base/half.h"
 
 struct embedded_kernel {
-    const char *name; /* file name without ending */
+    const char *name;  /* file name without ending */
     enum storage type; /* Vulkan: that it was compiled for. OpenCL: f32, the type is a -D */
-    bool matrices;    /* Vulkan: made of cooperative matrices, so it needs the extension and full subgroups */
+    bool matrices;     /* Vulkan: made of cooperative matrices, so it needs the extension and full subgroups */
     const unsigned char
         *data;   /* SPIR-V words (8-byte aligned), or OpenCL C text with includes inlined, NUL-terminated */
     size_t size; /* bytes, without the NUL */

@@ -226,13 +226,14 @@ static bool few_fits(const struct shape *s)
 }
 
 /* Of each kernel something, in little time: what takes it is the compiler. */
-static const char *const usual[] = {
-    "heads-64 flash wgmma training",      "heads-32 flash wgmma training",           "rows flash wgmma inference",
-    "heads-64 flash mma inference",       "heads-32 flash small_batch inference",    "few flash auto training",
-    "heads-64 flash wgmma training both", "heads-64 flash wgmma training channels",  "parts flash wgmma training",
-    "distances-32 flash wgmma training",  "distances flash mma inference",           "words flash mma inference",
-    "masked flash wgmma training",        "distances-32 flash small_batch inference",
-    "rows flash wgmma inference bf16",    "few flash auto inference bf16"};
+static const char *const usual[] = {"heads-64 flash wgmma training",        "heads-32 flash wgmma training",
+                                    "rows flash wgmma inference",           "heads-64 flash mma inference",
+                                    "heads-32 flash small_batch inference", "few flash auto training",
+                                    "heads-64 flash wgmma training both",   "heads-64 flash wgmma training channels",
+                                    "parts flash wgmma training",           "distances-32 flash wgmma training",
+                                    "distances flash mma inference",        "words flash mma inference",
+                                    "masked flash wgmma training",          "distances-32 flash small_batch inference",
+                                    "rows flash wgmma inference bf16",      "few flash auto inference bf16"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;

@@ -238,7 +238,8 @@ static bool supports(struct backend_device *device, const struct call *call, enu
 {
     struct embedded_kernel ignored;
     uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
-    const struct sizes sizes = {.limits = &device->limits, .f16 = type != STORAGE_F32}; /* 16-bit storage needs no extension */
+    const struct sizes sizes = {.limits = &device->limits,
+                                .f16 = type != STORAGE_F32}; /* 16-bit storage needs no extension */
     const char *refused;
     if (!opencl_kernel_find(call->kernel, &ignored)) {
         snprintf(reason, reason_size, "this build has no OpenCL kernel \"%s\"", call->kernel);

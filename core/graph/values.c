@@ -46,8 +46,8 @@ void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor,
                              &out[i]);
 }
 
-void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, enum storage type, const double *values,
-                  void *out)
+void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, enum storage type,
+                  const double *values, void *out)
 {
     size_t n = (size_t)tensor_elements(g, b, tensor), length = tensor_row_length(g, tensor);
     if (g->tensors[tensor].f32) type = STORAGE_F32;

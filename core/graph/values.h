@@ -18,8 +18,8 @@ void storage_from_doubles(const double *values, enum storage type, size_t count,
 /* The same of a whole tensor. Its values are rows of channels, however it lies. */
 void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor, enum storage type, const void *storage,
                  double *out);
-void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, enum storage type, const double *values,
-                  void *out);
+void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, enum storage type,
+                  const double *values, void *out);
 
 bool values_create(const struct graph *g, struct values *out, struct error *e);
 void values_destroy(const struct graph *g, struct values *values); /* with all memory below; accepts a zeroed one */

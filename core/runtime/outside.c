@@ -28,10 +28,11 @@ static bool type_fits(const struct wherry_session *s, struct outside *o, struct 
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "results in a buffer are f32, f16 or bf16, not type %d",
                     (int)o->result_type);
     if (o->result_type != WHERRY_DTYPE_F32 && o->result_type != session_dtype(s))
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "this session stores %s, and its results in a buffer are f32%s%s: ask for that, or create the session "
-                    "with the type that you want",
-                    name, s->f16 ? " or " : "", s->f16 ? name : "");
+        return fail(
+            e, WHERRY_STATUS_UNSUPPORTED,
+            "this session stores %s, and its results in a buffer are f32%s%s: ask for that, or create the session "
+            "with the type that you want",
+            name, s->f16 ? " or " : "", s->f16 ? name : "");
     if (s->dimensions)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "embeddings are cut to %u dimensions by the host: give `out` for them, or "

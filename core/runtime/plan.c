@@ -75,7 +75,7 @@ static bool make_graph_with(struct wherry_session *s, const char *layouts, struc
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: active=ubj is for the plan \"flash\": no kernel of the plan \"%s\" sums rows of tokens",
                     s->plan->name);
-    if (options->layout.channel_major && s->bf16)
+    if (options->layout.channel_major && options->bf16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: active=ubj is not for bf16: use f32, or leave it out");
     if (options->layout.channel_major) options->slopes = false; /* they come with rows of tokens */
     TRY(graph_create(&s->context->host, options, &s->graph, e));
@@ -108,8 +108,8 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
     if (!s->bf16) return true;
     if (!device->bf16 && !device->f16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%s has no bf16: the device cpu multiplies so on processors with AVX512-BF16 or AMX, others need "
-                    "16-bit storage: use f32",
+                    "%s has no bf16, which takes 16-bit storage or, on the device cpu, a processor with AVX512-BF16 or "
+                    "AMX: use f32",
                     s->device->info.id);
     if (desc->training)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "there is no training in bf16: use f32%s",

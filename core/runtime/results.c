@@ -44,12 +44,13 @@ static bool fail_not_finite(const struct wherry_session *s, const struct share *
         for (sequence = 0; offsets[sequence + 1] - share->first_token <= row;) sequence++;
         snprintf(token, sizeof token, ", token %zu of it", row - (offsets[sequence] - share->first_token));
     }
-    return fail(e, WHERRY_STATUS_VERIFY_FAILED, "the result of sequence %zu of the batch%s is not finite: %s", sequence,
-                token,
-                session_type(s) == STORAGE_F16 ? "a value went beyond the range of 16-bit floats, so use bf16 or f32, or this device computes wrongly, "
-                         "which `wherry verify` tells"
-                       : "a value went beyond the range of 32-bit floats, or this device computes wrongly, which "
-                         "`wherry verify` tells");
+    return fail(
+        e, WHERRY_STATUS_VERIFY_FAILED, "the result of sequence %zu of the batch%s is not finite: %s", sequence, token,
+        session_type(s) == STORAGE_F16
+            ? "a value went beyond the range of 16-bit floats, so use bf16 or f32, or this device computes wrongly, "
+              "which `wherry verify` tells"
+            : "a value went beyond the range of 32-bit floats, or this device computes wrongly, which "
+              "`wherry verify` tells");
 }
 
 /* One result in memory as float; then the first of its values, of length 1 again where embeddings have that. */

@@ -45,7 +45,8 @@ static bool calls_run(const struct trials *t, const struct trial *trial, struct 
     struct wherry_device *device = t->session->device;
     char reason[256];
     for (int i = 0; i < trial->n_calls; i++)
-        if (!device->backend->supports(device->handle, &trial->calls[i], session_type(t->session), reason, sizeof reason))
+        if (!device->backend->supports(device->handle, &trial->calls[i], session_type(t->session), reason,
+                                       sizeof reason))
             return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s", reason);
     return true;
 }
@@ -195,7 +196,8 @@ static void compare_piece(size_t piece, void *user)
         if (i % all->stride < all->offset || i % all->stride >= all->offset + all->length) continue;
         size_t at = all->channels ? i % all->channels * all->channel_stride + i / all->channels
                                   : i / all->row_length * all->row_pitch + i % all->row_length;
-        double want = (double)storage_float(all->type, all->want, at), have = (double)storage_float(all->type, all->have, at);
+        double want = (double)storage_float(all->type, all->want, at),
+               have = (double)storage_float(all->type, all->have, at);
         if (!isfinite(want) || !isfinite(have)) {
             c.not_finite += isnan(want) ? !isnan(have) : want != have;
             continue;
