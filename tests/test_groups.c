@@ -82,9 +82,9 @@ static const struct shape shapes[] = {
     {"classes", 40, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 70, 7}, .opencl = "flash-f32 paper-f32", .vulkan = "flash-f16 paper-f32", .labels = 3, .head_activation = WHERRY_HEAD_RELU},
     {"token-classes", 24, 3, 33, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_DEFAULT, 0, {5, 17, 1}, .train = true,
      .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .labels = 2},
-    {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 flash-f16", .vulkan = "flash-f32 flash-f16", .labels = 1},
+    {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 flash-f16 int8", .vulkan = "flash-f32 flash-f16 int8", .labels = 1},
     {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16", .forward = true},
-    {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 flash-f16", .vulkan = "flash-f16 paper-f32", .forward = true},
+    {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 flash-f16 int8", .vulkan = "flash-f16 paper-f32 int8", .forward = true},
     {"root", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN_SQRT, -1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16", .forward = true},
     {"vocabulary", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
     {"vocabulary-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
@@ -103,7 +103,7 @@ static const struct shape shapes[] = {
      .opencl = "flash-f16", .vulkan = "flash-f32", .few = "unfused-f32"},
     {"without-biases", 40, 5, 24, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .train = true, .without = NO_BIAS,
      .opencl = "flash-f32", .vulkan = "paper-f16"},
-    {"gated-relu", 24, 2, 48, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .opencl = "flash-f32", .gate = WHERRY_GATE_FIRST},
+    {"gated-relu", 24, 2, 48, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .opencl = "flash-f32 int8", .gate = WHERRY_GATE_FIRST},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
     {"roomy-32", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129, 200}, .tokens = 8448},
 };
@@ -120,6 +120,7 @@ static const struct layout {
     unsigned train, inference; /* the plans in which a GPU takes them */
     bool alone;                /* in training, with a shape that has `orders` */
     unsigned cpu;              /* the plan of a CPU driver, for a shape that names it */
+    bool int8;                 /* not another order, but weights of 8 bits, in inference */
 } layouts[] = {
     // clang-format off
     {"transposed",        "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui", ",w_pooler=io", FLASH | UNFUSED, FLASH, .cpu = UNFUSED},
@@ -131,6 +132,7 @@ static const struct layout {
     {"copied",            "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=iu+ui", ",w_pooler=oi+io", FLASH, .cpu = FLASH},
     {"transposed-copied", "qkv=bjhqp,w_qkv=ihqp+hqpi,w_out=hpi+ihp,w_lin1=iu+ui,w_lin2=ui+iu", ",w_pooler=io+oi", PAPER, .cpu = PAPER},
     {"channel-major",     "w_lin2=ui,active=ubj", "", FLASH, FLASH, .cpu = FLASH},
+    {"int8",              "", "", 0, FLASH | PAPER, .cpu = FLASH | PAPER, .int8 = true},
     // clang-format on
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
@@ -143,7 +145,7 @@ struct test_case {
     const struct shape *shape;
     const char *gemm;  /* NULL: as the library chooses */
     char layouts[128]; /* "": as the model has them */
-    bool train;
+    bool train, int8;
 };
 
 static wherry_context *context;
@@ -206,7 +208,8 @@ static void test_one(void **state)
                                 .normalize = s->normalize,
                                 .keep_intermediates = true,
                                 .kernels = c->gemm ? c->gemm : support_kernels(c->device),
-                                .layouts = *c->layouts ? c->layouts : NULL};
+                                .layouts = *c->layouts ? c->layouts : NULL,
+                                .weights = c->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT};
     if (s->vocabulary) desc.output = s->vocabulary;
     if (s->labels) desc.output = s->head_activation ? WHERRY_OUTPUT_CLASSES : WHERRY_OUTPUT_TOKEN_CLASSES;
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
@@ -256,6 +259,7 @@ static bool takes_layout(const struct shape *s, const struct layout *layout, con
 {
     unsigned bit = 1u << plan;
     if (s->gate && strstr(layout->orders, "active=")) return false; /* a gate's halves lie side by side */
+    if (layout->int8 && train) return false;
     if (words) return (layout->cpu & bit) && support_has_word(words, layout->name);
     if (layout->alone) return train && s->orders && (layout->train & bit);
     return ((train ? layout->train : layout->inference) & bit) != 0;
@@ -303,6 +307,7 @@ static size_t add(struct test_case *c, const char *device, const struct shape *s
                             .dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32,
                             .shape = s,
                             .train = train,
+                            .int8 = layout && layout->int8,
                             .gemm = gemm};
     if (layout)
         snprintf(c->layouts, sizeof c->layouts, "%s%s", layout->orders,

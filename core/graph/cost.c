@@ -74,7 +74,8 @@ void group_bytes(const struct graph *g, const struct batch_shape *b, const struc
 {
     *read = *written = 0;
     for (int i = 0; i < group->n_reads; i++)
-        *read += group_reads_of(g, b, group, group->reads[i]) * tensor_element_bytes(g, group->reads[i], storage);
+        *read += group_reads_of(g, b, group, group->reads[i]) * tensor_element_bytes(g, group->reads[i], storage) +
+                 tensor_scale_bytes(g, group->reads[i]);
     for (int i = 0; i < group->n_writes; i++)
         *written += tensor_elements(g, b, group->writes[i]) * tensor_element_bytes(g, group->writes[i], storage);
 }

@@ -155,6 +155,26 @@ static void store_bf16(struct graph *g)
         }
 }
 
+/* The same in 8 bits: each with rows of what is summed, one for each column of the result. */
+static bool store_int8(struct graph *g, struct error *e)
+{
+    for (int o = 0; o < g->n_ops; o++) {
+        const struct op *op = &g->ops[o];
+        int t = op->in[1];
+        if (op->kind->class_ != WHERRY_CLASS_CONTRACTION || t < 0 || g->tensors[t].role != TENSOR_WEIGHT ||
+            op->role == VOCABULARY_SCORES)
+            continue;
+        const char *out = g->tensors[op->out[0]].dims, *columns = g->tensors[t].dims;
+        while (*columns && strchr(out, *columns)) columns++;
+        if (columns == g->tensors[t].dims || g->tensors[t].parent >= 0)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "layouts: %s lies in another order than in the model's files, int8 weights do not",
+                        g->tensors[t].name);
+        g->tensors[t].int8 = letters_volume(g, columns);
+    }
+    return true;
+}
+
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e)
 {
     const wherry_model_config *c = options->config;
@@ -212,6 +232,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     host_free(host, b.made);
     b.ok = b.ok && orders_are_there(out, &options->layout, e);
     if (b.ok && options->bf16) store_bf16(out);
+    if (b.ok && options->int8) b.ok = store_int8(out, e);
     if (!b.ok) graph_destroy(out);
     return b.ok;
 }

@@ -132,6 +132,7 @@ struct tensor {
     bool u32;             /* token ids, positions, types */
     bool f32;             /* statistics; all others have the session's storage type */
     bool bf16;            /* but these: weights of products in a session of bf16 */
+    uint32_t int8;        /* > 0: a matrix of 8 bits an element with so many columns; after it come its rows' scales */
     int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
     bool paired;     /* channels c and c + half of a head of Q and K lie side by side */
@@ -350,6 +351,7 @@ struct graph_options {
     uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
     struct layout_choice layout;
     bool bf16;       /* weights of products are stored so */
+    bool int8;       /* the same in 8 bits with a scale for each row */
     uint32_t tokens; /* where activations are channel-major: that a channel's row has room for */
 };
 
@@ -401,6 +403,11 @@ uint64_t matrix_order_row(const struct matrix_order *order, uint64_t row);
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o);
 /* Bytes of an element of this tensor, `storage` being those of the session's type. */
 size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage);
+/* Of a matrix of 8 bits an element: floats from its beginning to its rows' scales, how many rows there are, and the
+ * bytes that it takes besides its elements (0 of other tensors). */
+uint32_t tensor_scales_at(const struct graph *g, int tensor);
+uint32_t tensor_scales(const struct graph *g, int tensor);
+uint64_t tensor_scale_bytes(const struct graph *g, int tensor);
 /* The operator that makes this tensor (of a slice: the tensor itself), -1: none. */
 int tensor_maker(const struct graph *g, int tensor);
 /* Elements that operator o reads of its input n. */

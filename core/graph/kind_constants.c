@@ -173,6 +173,7 @@ CONSTANTS(constants_contract)
     } else {
         call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
         call_set(call, CONST_K, tensor_row_length(g, o->in[0]));
+        if (g->tensors[o->in[1]].int8) call_set(call, CONST_SCALES, tensor_scales_at(g, o->in[1]));
     }
 }
 

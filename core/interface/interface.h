@@ -131,9 +131,13 @@
     66 /* GATE_*: the activation is of that one of two neighbours, and the other is multiplied by it; N counts pairs,  \
           of a product columns */
 #define CONST_ROTARY 67 /* ROTARY_*: pairs of channels of Q and K are turned by SLOT_POSITION[positions] */
-#define CONST_COUNT 68
-/* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. */
-#define CONST_CPU CONST_COUNT /* 1: the device is a CPU */
+#define CONST_SCALES                                                                                                   \
+    74 /* gemm: W has elements of 8 bits, and its rows' scales, which products are multiplied by, begin so many floats \
+          after its beginning; 0: W has the storage type's */
+#define CONST_COUNT 75
+/* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. Its number is no matter
+ * of how many others there are, so that a new one leaves compiled shaders as they are. */
+#define CONST_CPU 127 /* 1: the device is a CPU */
 
 /* Where a head's channels begin in a token's row, `stride` elements from the next one's: in a row of Q, K and V, or of
  * one tensor of heads. */
