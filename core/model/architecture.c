@@ -42,6 +42,7 @@ static bool fits(const struct architecture *a, const wherry_model_config *c)
 {
     bool relative = a->modules[WEIGHT_RELATIVE][0], projected = a->modules[WEIGHT_PROJECT][0],
          types = a->modules[WEIGHT_TYPE][0];
+    if (c->norm != a->preset.norm || c->pre_layernorm != a->preset.pre_layernorm) return false;
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
     const wherry_model_config *preset = &a->preset;
     if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without) return false;
