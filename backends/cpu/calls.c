@@ -25,7 +25,8 @@ struct knowledge {
 static const struct knowledge knowledge[] = {
     {"gemm", KNOWS(CONST_N, CONST_K, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_RESIDUAL, CONST_SUM, CONST_X_STRIDE,
                    CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET, CONST_FORM, CONST_M,
-                   CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_COLUMN_SUMS, CONST_RUNTIME), {SLOT_X, SLOT_W, SLOT_Y}},
+                   CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_COLUMN_SUMS, CONST_RUNTIME, CONST_GATE, CONST_ROTARY,
+                   CONST_HEAD_DIM, CONST_QKV_INTERLEAVED), {SLOT_X, SLOT_W, SLOT_Y}},
     {"bgemm", KNOWS(OPERANDS), {SLOT_X, SLOT_W, SLOT_Y}},
     {"attention", KNOWS(OPERANDS, CONST_V_STRIDE, CONST_V_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE),
      {SLOT_X, SLOT_W, SLOT_V, SLOT_Y}},
@@ -160,7 +161,7 @@ static void set_constants(struct cpu_step *s, const struct call *call)
     set_default(s, call, CONST_TILE_M, 32);
     set_default(s, call, CONST_THREAD_M, 1);
     set_default(s, call, CONST_PARTS, !strcmp(call->kernel, "reduce") ? UINT32_MAX : 1);
-    if (!call_get(call, CONST_HEAD_DIM, 0)) return;
+    if (!call_get(call, CONST_HEAD_DIM, 0) || !strcmp(call->kernel, "gemm")) return;
     for (size_t i = 0; i < sizeof strides; i++) set_default(s, call, strides[i], s->value[CONST_HEAD_DIM]);
 }
 
