@@ -19,7 +19,7 @@ static bool read_size(const json_t *config, const struct size_key *size, uint32_
         const json_t *value = json_object_get(config, size->keys[i]);
         uint32_t read = 0;
         if (!value) continue;
-        TRY(value_whole(value, size->keys[i], 1, &read, e));
+        TRY(value_whole(value, size->keys[i], size->none ? 0 : 1, &read, e));
         if (found && read != *out)
             return fail(e, WHERRY_STATUS_BAD_FORMAT,
                         "\"%s\" is %" PRIu32 " and \"%s\" is %" PRIu32 ", two names of one size: get the file again",
@@ -101,7 +101,8 @@ static bool check_refusals(const json_t *config, const struct architecture *a, s
 {
     const json_t *position = json_object_get(config, "position_embedding_type");
     const char *type = position && !json_is_null(position) ? json_string_value(position) : "absolute";
-    if (!type || strcmp(type, "absolute")) {
+    bool rotary = type && a->rotary && !strcmp(type, "rope");
+    if (!rotary && (!type || strcmp(type, "absolute"))) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "the position_embedding_type \"%.100s\" is not supported: supported is absolute", type ? type : "");
     }
@@ -130,6 +131,13 @@ static bool text_ends(const char *text, const char *end)
     return n >= length && !strcmp(text + n - length, end);
 }
 
+static bool has_program(const struct architecture *a, const char *code)
+{
+    for (size_t i = 0; i < sizeof a->programs / sizeof *a->programs && a->programs[i]; i++)
+        if (text_ends(code, a->programs[i])) return true;
+    return false;
+}
+
 static bool find_architecture(const json_t *config, struct config_kind *kind, struct error *e)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
@@ -150,7 +158,7 @@ static bool find_architecture(const json_t *config, struct config_kind *kind, st
                     "types %s",
                     class ? class : "without a name", type ? type : "not given", types);
     }
-    if (code && !(kind->architecture->program && text_ends(code, kind->architecture->program))) {
+    if (code && !has_program(kind->architecture, code)) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "\"auto_map\" has the encoder's own program, %.100s, which is not run: what it computes may be "
                     "something else than %s does",

@@ -90,6 +90,11 @@ typedef struct wherry_model_config {
     /* Rotary positions: channels c and c + half of each head of Q and K are turned by position / rotary_base^(2c /
      * channels), and there is no table of positions. 0: there is one. */
     float rotary_base;
+    /* Of layers with a window; 0: rotary_base. */
+    float rotary_base_local;
+    /* Rotary positions of a model made for shorter texts: bases are multiplied by it, and all angles divided by
+     * rotary_factor^(2 / channels). 0 and 1: it is none. */
+    float rotary_factor;
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
