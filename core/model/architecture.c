@@ -6,11 +6,12 @@
 #include "base/text.h"
 
 extern const struct architecture architecture_bert, architecture_roberta, architecture_distilbert, architecture_electra,
-    architecture_mpnet, architecture_nomic_bert, architecture_gte;
+    architecture_mpnet, architecture_nomic_bert, architecture_gte, architecture_modernbert, architecture_jina_bert;
 
 static const struct architecture *const architectures[] = {
-    &architecture_bert,  &architecture_roberta,    &architecture_distilbert, &architecture_electra,
-    &architecture_mpnet, &architecture_nomic_bert, &architecture_gte};
+    &architecture_bert,    &architecture_roberta,    &architecture_distilbert,
+    &architecture_electra, &architecture_mpnet,      &architecture_nomic_bert,
+    &architecture_gte,     &architecture_modernbert, &architecture_jina_bert};
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 /* "BertModel", "BertForMaskedLM", "BertLMHeadModel": not "BertweetModel", "JinaBertModel". Only where a model_type says
@@ -56,7 +57,9 @@ static bool fits(const struct architecture *a, const wherry_model_config *c)
     bool relative = a->modules[WEIGHT_RELATIVE][0], projected = a->modules[WEIGHT_PROJECT][0];
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
     const wherry_model_config *preset = &a->preset;
-    if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without) return false;
+    if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without ||
+        c->alibi != preset->alibi)
+        return false;
     return (a->padding != NULL) == (c->position_offset > 0) && projected == (c->embedding > 0) &&
            architecture_takes_types(a, c->token_types);
 }

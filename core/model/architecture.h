@@ -41,17 +41,21 @@ struct head_names {
     const char *dense;                 /* NULL: the encoder's pooler */
     const char *out;                   /* NULL: as for tokens */
     wherry_head_activation vocabulary; /* of the dense layer before the vocabulary; PLAIN: the feed-forward's */
+    bool norm;                         /* a norm stands after the dense layer's activation */
+    bool tokens;                       /* classes of tokens have the dense layer, too */
 };
 
 struct architecture {
     const struct family *families; /* type NULL past the last */
     const struct size_key *sizes;  /* keys[0] NULL past the last */
     const char *activation;        /* the key of the feed-forward's activation, gelu where the file has none */
-    const char *epsilon;           /* the key of the layernorms' epsilon, 1e-12 where the file has none; NULL: always */
+    const char *epsilon; /* the key of the layernorms' epsilon, the preset's, else 1e-12 where the file has none; NULL:
+                            always */
     /* The key of the padding token's id: the first token has the position after it. NULL: the preset's. */
     const char *padding;
     uint32_t padding_otherwise; /* the id where the file has none */
     bool rotary;                /* positions are rotary */
+    const char *position_types; /* a position_embedding_type beside "absolute", NULL: there is none */
     /* Reads what no size says, after the sizes; NULL: nothing. */
     bool (*read)(const json_t *json, wherry_model_config *config, struct error *e);
     /* Writes that; NULL: nothing. */

@@ -33,11 +33,12 @@ static bool read_size(const json_t *config, const struct size_key *size, uint32_
            fail(e, WHERRY_STATUS_BAD_FORMAT, "there is no \"%s\": get the file again", size->keys[0]);
 }
 
-static bool read_epsilon(const json_t *config, const char *key, const char *other, float *out, struct error *e)
+static bool read_epsilon(const json_t *config, const char *key, const char *other, double otherwise, float *out,
+                         struct error *e)
 {
     const json_t *value = key ? json_object_get(config, key) : NULL;
     if (!value && other) value = json_object_get(config, key = other);
-    double epsilon = value ? json_number_value(value) : 1e-12;
+    double epsilon = value ? json_number_value(value) : otherwise;
     *out = (float)epsilon;
     return (epsilon >= 1e-30 && epsilon < 1) ||
            fail(e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" is not a number between 1e-30 and 1: get the file again", key);
@@ -101,8 +102,8 @@ static bool check_refusals(const json_t *config, const struct architecture *a, s
 {
     const json_t *position = json_object_get(config, "position_embedding_type");
     const char *type = position && !json_is_null(position) ? json_string_value(position) : "absolute";
-    bool rotary = type && a->rotary && !strcmp(type, "rope");
-    if (!rotary && (!type || strcmp(type, "absolute"))) {
+    bool own = type && a->position_types && !strcmp(type, a->position_types);
+    if (!own && (!type || strcmp(type, "absolute"))) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "the position_embedding_type \"%.100s\" is not supported: supported is absolute", type ? type : "");
     }
@@ -184,7 +185,8 @@ static bool config_parse(const json_t *json, wherry_model_config *config, struct
         TRY(read_size(json, size, (uint32_t *)((char *)config + size->field), e));
     if (config->embedding == config->hidden) config->embedding = 0;
     TRY(read_offset(json, a, &config->position_offset, e));
-    TRY(read_epsilon(json, a->epsilon, a->other ? a->other->epsilon : NULL, &config->epsilon, e));
+    TRY(read_epsilon(json, a->epsilon, a->other ? a->other->epsilon : NULL,
+                     a->preset.epsilon > 0 ? (double)a->preset.epsilon : 1e-12, &config->epsilon, e));
     if (a->read) TRY(a->read(json, config, e));
     TRY(head_read(json, kind->name, &a->head, config, e));
     if (!model_config_check(config, e)) {

@@ -46,5 +46,7 @@ bool rotary_make(struct wherry_model *model, struct error *e)
 {
     const wherry_model_config *config = &model->info.config;
     if (config->rotary_base > 0) TRY(make(model, WEIGHT_ROTARY, config->rotary_base, &model->rotary, e));
+    if (config->rotary_base_local > 0)
+        TRY(make(model, WEIGHT_ROTARY_LOCAL, config->rotary_base_local, &model->rotary_local, e));
     return true;
 }

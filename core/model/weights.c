@@ -39,6 +39,8 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_PROJECT, WEIGHT_MATRIX, WEIGHT_NARROW, "ie", 1},
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
     {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
+    {WEIGHT_HEAD_GAMMA, WEIGHT_GAMMA, WEIGHT_OF_HEAD_NORM, "o", 1},
+    {WEIGHT_HEAD_BETA, WEIGHT_BETA, WEIGHT_OF_HEAD_NORM, "o", 1},
 };
 const size_t weight_rules_count = sizeof weight_rules / sizeof *weight_rules;
 
@@ -76,6 +78,7 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     if (rule->presence == WEIGHT_OF_VOCABULARY) there = config->head == WHERRY_HEAD_VOCABULARY;
     if (rule->presence == WEIGHT_OF_UNTIED) there = config->head == WHERRY_HEAD_VOCABULARY && config->untied;
     if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;
+    if (rule->presence == WEIGHT_OF_HEAD_NORM) there = own && config->head_norm;
     if (rule->presence == WEIGHT_BY_DISTANCE) there = config->relative_buckets > 0;
     *first = rule->presence == WEIGHT_PER_LAYER ? 0 : -1;
     *end = rule->presence == WEIGHT_PER_LAYER ? (in_layers ? (int)config->layers : 0) : there ? 0 : -1;

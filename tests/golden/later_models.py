@@ -1,7 +1,9 @@
 """Tiny models of the architectures that came after NomicBERT, for make_architectures.py. Each has random numbers of its
 own, so that another one changes no file but by what it adds."""
 
+import json
 import re
+import types
 
 import numpy as np
 import torch
@@ -94,5 +96,148 @@ GTE_TRAINED = [
           names=new_names, keys=new_keys_scaled, change=scale),
 ]
 
-MODELS = GTE
-TRAINED = GTE_TRAINED
+# ---- ModernBERT ----
+
+
+def modern(**more):
+    """bases are those of layers that see all and of those with a window."""
+    bases = more.pop("bases", (1000.0, 50.0))
+    own = dict(pad_token_id=0, bos_token_id=1, cls_token_id=1, eos_token_id=2, sep_token_id=2, local_attention=6,
+               rope_parameters={name: {"rope_type": "default", "rope_theta": base}
+                                for name, base in zip(("full_attention", "sliding_attention"), bases)})
+    return {**SIZES, **own, **more}
+
+
+def old_keys(config):
+    """Those of the first files."""
+    bases = config.pop("rope_parameters")
+    types = config.pop("layer_types")
+    config.update(global_attn_every_n_layers=types.index("full_attention", 1), layer_norm_eps=config["norm_eps"],
+                  global_rope_theta=bases["full_attention"]["rope_theta"], position_embedding_type="absolute",
+                  local_rope_theta=bases["sliding_attention"]["rope_theta"])
+
+
+WINDOWS = ["sliding_attention", "sliding_attention", "full_attention"]
+
+MODERN = [
+    Later("modernbert", hf.ModernBertConfig, hf.ModernBertModel, modern()),
+    # A window of 64 to each side, at its edges.
+    Later("modernbert-long", hf.ModernBertConfig, hf.ModernBertModel,
+          modern(local_attention=128, max_position_embeddings=140, num_attention_heads=2), "F32",
+          lengths=[64, 65, 66, 128, 129, 140]),
+    Later("modernbert-old", hf.ModernBertConfig, hf.ModernBertForSequenceClassification,
+          modern(num_hidden_layers=4, num_attention_heads=2, hidden_activation="gelu_pytorch_tanh", norm_eps=1e-4,
+                 bases=(100.0, 10.0)), "F16", True, keys=old_keys),
+    Later("modernbert-mean", hf.ModernBertConfig, hf.ModernBertForSequenceClassification,
+          modern(num_hidden_layers=5, num_attention_heads=1, layer_types=(2 * WINDOWS)[:5], num_labels=3,
+                 classifier_pooling="mean", local_attention=10), "BF16", False),
+    Later("modernbert-tokens", hf.ModernBertConfig, hf.ModernBertForTokenClassification,
+          modern(layer_types=["full_attention"] * 2, num_labels=5, norm_bias=True, attention_bias=True, mlp_bias=True,
+                 classifier_bias=True), "F32", False),
+    Later("modernbert-words", hf.ModernBertConfig, hf.ModernBertForMaskedLM,
+          modern(layer_types=["sliding_attention"] * 2, vocab_size=53), "F32", True),
+]
+MODERN_TRAINED = [
+    Later("train-modernbert", hf.ModernBertConfig, hf.ModernBertModel, modern(local_attention=6, **SMALL)),
+    Later("train-modernbert-deep", hf.ModernBertConfig, hf.ModernBertModel,
+          modern(local_attention=8, num_hidden_layers=3, layer_types=WINDOWS, bases=(10.0, 100.0), **SMALL)),
+]
+
+
+# ---- Jina v2 ----
+
+
+class JinaConfig:
+    """What its config.json has."""
+
+    def __init__(self, **sizes):
+        self.pad_token_id, self.architectures = 0, []
+        self.values = {"layer_norm_eps": 1e-12, "hidden_act": "gelu", "type_vocab_size": 2, **sizes}
+        self.__dict__.update(self.values)
+
+    def to_json_string(self, use_diff):
+        return json.dumps({**self.values, "model_type": "bert", "architectures": ["JinaBertForMaskedLM"],
+                           "_name_or_path": "jinaai/jina-bert-implementation", "position_embedding_type": "alibi",
+                           "feed_forward_type": "geglu", "emb_pooler": "mean", "model_max_length": 8192,
+                           "auto_map": {"AutoModel": "jinaai/jina-bert-implementation--modeling_bert.JinaBertModel"}})
+
+
+def slopes(heads):
+    """Of a power of two 2^(-8 / heads), its square and so on; of others those of the next smaller one, and every
+    second one of the next larger."""
+    power = 2 ** (heads.bit_length() - 1)
+    found = [2 ** (-8 * (h + 1) / power) for h in range(power)]
+    return found + [2 ** (-8 * (h + 1) / (2 * power)) for h in range(0, 2 * (heads - power), 2)]
+
+
+class JinaAttention(torch.nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width = config.hidden_size
+        self.heads = config.num_attention_heads
+        self.self = torch.nn.ModuleDict({part: torch.nn.Linear(width, width) for part in ("query", "key", "value")})
+        self.output = torch.nn.ModuleDict({"dense": torch.nn.Linear(width, width),
+                                           "LayerNorm": torch.nn.LayerNorm(width, config.layer_norm_eps)})
+
+    def forward(self, x):
+        q, k, v = (self.self[part](x).unflatten(-1, (self.heads, -1)).transpose(0, 1)
+                   for part in ("query", "key", "value"))
+        place = torch.arange(len(x))
+        apart = (place[:, None] - place[None]).abs()
+        bias = -torch.tensor(slopes(self.heads), dtype=x.dtype)[:, None, None] * apart
+        weights = (q @ k.transpose(1, 2) / q.shape[-1] ** 0.5 + bias).softmax(-1)
+        return self.output["LayerNorm"](x + self.output["dense"]((weights @ v).transpose(0, 1).flatten(1)))
+
+
+class JinaMlp(torch.nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.gated_layers = torch.nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
+        self.wo = torch.nn.Linear(config.intermediate_size, config.hidden_size)
+        self.layernorm = torch.nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
+
+    def forward(self, x):
+        gate, up = self.gated_layers(x).chunk(2, -1)
+        return self.layernorm(x + self.wo(torch.nn.functional.gelu(gate) * up))
+
+
+class JinaBertModel(torch.nn.Module):
+    """BERT without a table of positions, with scores less slope times distance, and a gated feed-forward."""
+
+    base_model_prefix = "bert"
+
+    def __init__(self, config):
+        super().__init__()
+        width, self.config = config.hidden_size, config
+        self.embeddings = torch.nn.ModuleDict({
+            "word_embeddings": torch.nn.Embedding(config.vocab_size, width),
+            "token_type_embeddings": torch.nn.Embedding(config.type_vocab_size, width),
+            "LayerNorm": torch.nn.LayerNorm(width, config.layer_norm_eps)})
+        self.encoder = torch.nn.ModuleDict({"layer": torch.nn.ModuleList(
+            torch.nn.ModuleDict({"attention": JinaAttention(config), "mlp": JinaMlp(config)})
+            for _ in range(config.num_hidden_layers))})
+        self.pooler = torch.nn.ModuleDict({"dense": torch.nn.Linear(width, width)})
+
+    @classmethod
+    def _from_config(cls, config, attn_implementation, dtype):
+        return cls(config).to(dtype)
+
+    def forward(self, input_ids, attention_mask, token_type_ids):
+        e = self.embeddings
+        x = e["LayerNorm"](e["word_embeddings"](input_ids[0]) + e["token_type_embeddings"](token_type_ids[0]))
+        for layer in self.encoder["layer"]:
+            x = layer["mlp"](layer["attention"](x))
+        return types.SimpleNamespace(last_hidden_state=x[None],
+                                     pooler_output=torch.tanh(self.pooler["dense"](x[:1])))
+
+
+JINA = [
+    Later("jina", JinaConfig, JinaBertModel, dict(SIZES)),
+    Later("jina-odd", JinaConfig, JinaBertModel,
+          {**SIZES, "hidden_size": 48, "num_attention_heads": 6, "max_position_embeddings": 150}, "BF16", True,
+          lengths=[3, 64, 150]),
+]
+JINA_TRAINED = [Later("train-jina", JinaConfig, JinaBertModel, {**SIZES, **SMALL})]
+
+MODELS = GTE + MODERN + JINA
+TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED

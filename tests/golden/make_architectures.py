@@ -38,7 +38,7 @@ def tiny_values(name, count):
     with np.errstate(over="ignore"):
         mixed = ((np.uint64(h) ^ elements) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
     if any(norm in name for norm in ("LayerNorm.weight", "layer_norm.weight", "layernorm.weight", "emb_ln.weight", "norm1.weight", "norm2.weight",
-                                  "attn_ln.weight", "mlp_ln.weight")):
+                                  "attn_ln.weight", "mlp_ln.weight", "norm.weight")):
         return 1 + ((mixed & np.uint64(31)).astype(np.float64) - 16) / 128
     return ((mixed & np.uint64(127)).astype(np.float64) - 63) / 256
 
@@ -167,7 +167,7 @@ def make_model(config_class, model_class, sizes):
     config.architectures = [model_class.__name__]
     model = model_class._from_config(config, attn_implementation="eager", dtype=torch.float64).eval()
     state, names = model.state_dict(), {}
-    for name in sorted(state, key=lambda n: not n.endswith("word_embeddings.weight")):
+    for name in sorted(state, key=lambda n: not n.endswith(("word_embeddings.weight", "tok_embeddings.weight"))):
         names.setdefault(state[name].data_ptr(), name)
     tensors = {name: value for name, value in state.items() if name in names.values()}
     for name, value in tensors.items():
@@ -221,6 +221,16 @@ def keep(arrays, name, outputs):
     pooled = [getattr(o, "pooler_output", None) for o in outputs]
     if pooled[0] is not None:
         arrays[name + "/pooled"] = np.concatenate([p.numpy() for p in pooled]).astype(np.float32)
+
+
+def keep_logits(arrays, name, model, ids, kinds, types):
+    """Of classes of texts and of tokens all; of words those for the last token of each text."""
+    rows = []
+    for text, kind in zip(ids, kinds):
+        more = {"token_type_ids": torch.from_numpy(kind)[None]} if types else {}
+        logits = model(input_ids=torch.from_numpy(text)[None], attention_mask=torch.ones(1, len(text)), **more).logits
+        rows.append(logits.reshape(-1, logits.shape[-1])[-1 if "MaskedLM" in type(model).__name__ else 0:])
+    arrays[name + "/logits"] = np.concatenate([r.numpy() for r in rows]).astype(np.float32)
 
 
 def train(arrays, name, model, random, batch, names_of):
@@ -280,6 +290,8 @@ def make_later(m, described, arrays):
     lengths = m.lengths or ([1, 9, 12] if trained else [1, 7, 20, model.config.max_position_embeddings])
     batch = make_batch(random, model.config, False, lengths)
     description = describe(m.name, model, tensors, m.dtype, m.sharded)
+    if getattr(model.config, "num_labels", 2) != 2:
+        description["config"]["num_labels"] = model.config.num_labels
     if m.keys:
         m.keys(description["config"])
     described.append(description)
@@ -288,7 +300,9 @@ def make_later(m, described, arrays):
         train(arrays, m.name, model, random, batch, m.names)
         return
     with torch.no_grad():
-        keep(arrays, m.name, run(model, *batch[:3]))
+        keep(arrays, m.name, run(model, *batch))
+        if m.model.__name__.split("For")[-1] in ("SequenceClassification", "TokenClassification", "MaskedLM"):
+            keep_logits(arrays, m.name, model, *batch)
 
 
 def main():

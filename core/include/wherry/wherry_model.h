@@ -51,7 +51,7 @@ enum {
 typedef enum wherry_head {
     WHERRY_HEAD_NONE = 0,
     WHERRY_HEAD_SEQUENCE,  /* classes of a text or a pair, from its first token: a dense layer, then the classifier */
-    WHERRY_HEAD_TOKENS,    /* classes of each token: the classifier alone */
+    WHERRY_HEAD_TOKENS,    /* classes of each token: the classifier, where head_activation says so after a dense layer */
     WHERRY_HEAD_VOCABULARY /* scores of the vocabulary for a token: a dense layer, a layernorm, the word table */
 } wherry_head;
 
@@ -95,6 +95,8 @@ typedef struct wherry_model_config {
     /* Rotary positions of a model made for shorter texts: bases are multiplied by it, and all angles divided by
      * rotary_factor^(2 / channels). 0 and 1: it is none. */
     float rotary_factor;
+    bool head_norm; /* a norm stands after a classifier's dense layer and its activation */
+    bool head_mean; /* WHERRY_HEAD_SEQUENCE: it reads the mean of a text's tokens, not the first one */
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */

@@ -85,8 +85,8 @@ static void gte_write(const wherry_model_config *config, json_t *json, bool *ok)
                                        SIZE(positions, 0, "max_position_embeddings"),                                  \
                                        SIZE_OR_NONE(token_types, 1, "type_vocab_size"),                                \
                                        {0}},                                                                           \
-    .activation = "hidden_act", .epsilon = "layer_norm_eps", .rotary = true, .read = gte_read, .write = gte_write,     \
-    .programs = {"modeling.NewModel", "modeling_hf_alibaba_nlp_gte.GteModel"},                                         \
+    .activation = "hidden_act", .epsilon = "layer_norm_eps", .rotary = true, .position_types = "rope",                 \
+    .read = gte_read, .write = gte_write, .programs = {"modeling.NewModel", "modeling_hf_alibaba_nlp_gte.GteModel"},   \
     .preset = {.gate = WHERRY_GATE_SECOND, .without = WHERRY_WITHOUT_LIN1_BIAS}, .prefixes = {"new.", "gte.", ""},     \
     .head = {.activation = WHERRY_HEAD_TANH}
 
