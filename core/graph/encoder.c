@@ -108,9 +108,9 @@ static int add_embeddings(struct builder *b)
         x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, builder_value(b, "embed.type", row), x, types,
                       add_weight(b, "type", narrow ? "te" : "ti", WEIGHT_TYPE), NULL);
     }
-    x = add_plain(b, "embed.norm", EMBED_NORM, &kind_layernorm, builder_value(b, "embed.norm", row), x,
-                  add_weight(b, "embed.gamma", narrow ? "e" : "i", WEIGHT_EMBED_GAMMA),
-                  add_weight(b, "embed.beta", narrow ? "e" : "i", WEIGHT_EMBED_BETA), NULL);
+    if (!(b->options->config->without & WHERRY_WITHOUT_EMBED_NORM))
+        x = builder_norm(b, "embed.norm", EMBED_NORM, builder_value(b, "embed.norm", row), x,
+                         (const char *const[]){"embed.gamma", "embed.beta"}, narrow ? "e" : "i", WEIGHT_EMBED_GAMMA);
     if (!narrow) return x;
     x = add_plain(b, "embed.project", EMBED_PROJECT, &kind_contract, builder_value(b, "embed.project", "bji"), x,
                   add_weight(b, "w_project", "ie", WEIGHT_PROJECT), -1, "bje,ie->bji");
@@ -228,6 +228,11 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (b.ok && options->bf16) store_bf16(out);
     if (!b.ok) graph_destroy(out);
     return b.ok;
+}
+
+bool norms_have_beta(const wherry_model_config *config)
+{
+    return !config->norm && !(config->without & WHERRY_WITHOUT_NORM_BIAS);
 }
 
 void graph_destroy(struct graph *graph)

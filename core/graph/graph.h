@@ -307,7 +307,8 @@ struct op {
     int out[OP_MAX_OUT];      /* -1: none */
     int in[OP_MAX_IN];        /* -1: none */
     char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
-    float attribute;          /* layernorm: epsilon; softmax, and a bias before it: scale */
+    float attribute;          /* norms: epsilon; softmax, and a bias before it: scale */
+    uint32_t norm;            /* norms: RMS_* (interface/interface.h) */
     uint32_t activation;      /* gates: ACTIVATION_* of the half that gates (interface/interface.h), */
     uint32_t gate;            /* and which of two neighbours it is: GATE_* */
     float dropout;            /* dropout: probability */
@@ -364,6 +365,9 @@ struct graph_options {
 
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
 void graph_destroy(struct graph *graph); /* accepts a zeroed one */
+
+/* Whether the encoder's norms add a bias. */
+bool norms_have_beta(const wherry_model_config *config);
 
 /* ---- derived ---- */
 

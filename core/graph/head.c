@@ -31,9 +31,8 @@ static int add_pooler(struct builder *b)
 static int add_final_norm(struct builder *b, int x)
 {
     if (!b->options->config->pre_layernorm) return x;
-    int gamma = add_weight(b, "final.gamma", "i", WEIGHT_FINAL_GAMMA),
-        beta = add_weight(b, "final.beta", "i", WEIGHT_FINAL_BETA);
-    return add(b, "final.norm", FINAL_NORM, &kind_layernorm, "final.norm", "bji", (const int[]){x, gamma, beta}, NULL);
+    return builder_norm(b, "final.norm", FINAL_NORM, builder_value(b, "final.norm", "bji"), x,
+                        (const char *const[]){"final.gamma", "final.beta"}, "i", WEIGHT_FINAL_GAMMA);
 }
 
 static const struct op_kind *head_kind(wherry_head_activation activation)
@@ -257,10 +256,8 @@ static int add_word_rows(struct builder *b, int x, const struct head_rows *rows)
     }
     x = add(b, "vocabulary_activation", VOCABULARY_ACTIVATION, head_kind(b->options->config->head_activation),
             "vocabulary_active", made, (const int[]){x, -1, -1}, NULL);
-    int gamma = add_weight(b, "gamma_vocabulary", own, WEIGHT_VOCABULARY_GAMMA),
-        beta = add_weight(b, "beta_vocabulary", own, WEIGHT_VOCABULARY_BETA);
-    return add(b, "vocabulary_norm", VOCABULARY_NORM, &kind_layernorm, "vocabulary_norm", row,
-               (const int[]){x, gamma, beta}, NULL);
+    return builder_norm(b, "vocabulary_norm", VOCABULARY_NORM, builder_value(b, "vocabulary_norm", row), x,
+                        (const char *const[]){"gamma_vocabulary", "beta_vocabulary"}, own, WEIGHT_VOCABULARY_GAMMA);
 }
 
 /* The table that embeds words, or the head's own. */

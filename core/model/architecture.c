@@ -55,6 +55,7 @@ bool architecture_takes_types(const struct architecture *a, uint32_t token_types
 static bool fits(const struct architecture *a, const wherry_model_config *c)
 {
     bool relative = a->modules[WEIGHT_RELATIVE][0], projected = a->modules[WEIGHT_PROJECT][0];
+    if (c->norm != a->preset.norm || c->pre_layernorm != a->preset.pre_layernorm) return false;
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
     const wherry_model_config *preset = &a->preset;
     if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without ||

@@ -101,11 +101,15 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
     }
     if (config->gate > WHERRY_GATE_SECOND)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_gate", (int)config->gate);
-    const uint32_t all =
-        WHERRY_WITHOUT_QKV_BIAS | WHERRY_WITHOUT_OUT_BIAS | WHERRY_WITHOUT_LIN1_BIAS | WHERRY_WITHOUT_LIN2_BIAS;
+    const uint32_t all = 2 * WHERRY_WITHOUT_HEAD_BIAS - 1;
     if (config->without & ~all)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "without is %#" PRIx32 ", which has bits that mean nothing",
                     config->without);
+    if (config->norm > WHERRY_NORM_RMS_ONE)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_norm", (int)config->norm);
+    if (config->without & WHERRY_WITHOUT_FIRST_NORM && !config->pre_layernorm)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "the first layer's norm may be missing before attention (pre_layernorm) alone");
     if (!rotary_check(config, e)) return false;
     if (!distances_check(config->relative_buckets, config->relative_distance, e)) return false;
     if (!(config->epsilon >= 0 && config->epsilon < 1)) {

@@ -48,8 +48,7 @@ void weight_name(const struct architecture *a, const wherry_model_config *config
 
 const struct architecture *model_architecture(const struct wherry_model *model, const struct family **family)
 {
-    if (!model->architecture)
-        return model->info.config.pre_layernorm ? NULL : architecture_of_shape(&model->info.config, family);
+    if (!model->architecture) return architecture_of_shape(&model->info.config, family);
     if (!architecture_find(NULL, model->info.architecture, family)) *family = model->architecture->families;
     return model->architecture;
 }

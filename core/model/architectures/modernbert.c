@@ -175,7 +175,7 @@ const struct architecture architecture_modernbert = {
     .rotary = true,
     .read = modernbert_read,
     .write = modernbert_write,
-    .preset = {.gate = WHERRY_GATE_FIRST, .without = WITHOUT, .pre_layernorm = true, .epsilon = 1e-5f},
+    .preset = {.gate = WHERRY_GATE_FIRST, .without = WITHOUT, .pre_layernorm = true, .epsilon = 1e-5f, .window = 64},
     .prefixes = {"model.", ""},
     .layer = "layers.",
     .modules = {[WEIGHT_WORD] = {"embeddings.tok_embeddings"},
