@@ -40,7 +40,7 @@ uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const stru
     bool gathered = o->kind->gathers > 0 && o->kind->gathers == n;
     if (!gathered && !(o->kind->reads_output_size && n == 0)) return all;
     /* Of a table with rows of their own width. */
-    if (gathered && g->tensors[o->in[n]].weight == WEIGHT_ROTARY)
+    if (gathered && weight_is_rotary(g->tensors[o->in[n]].weight))
         out = out / tensor_row_length(g, o->out[0]) * g->dims.of['p'];
     /* A list of ids or types may name as many different rows as there are tokens; positions are those of the longest
      * sequence. */

@@ -114,10 +114,19 @@ enum weight {
     WEIGHT_COLBERT, /* [f, i]: the module that projects tokens' vectors */
     WEIGHT_COLBERT_BIAS,
     WEIGHT_ROTARY, /* [m, p]: cosine and sine of each pair of channels; of no file: the model makes it */
+    WEIGHT_ROTARY_LOCAL, /* the same of layers with a window, where their base is another */
+    WEIGHT_HEAD_GAMMA,   /* [o]: the norm after the dense layer before a classifier */
+    WEIGHT_HEAD_BETA,
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
 #define WEIGHT_BIT(weight) ((weight) < 32 ? 1u << (weight) : 0u)
+
+/* Whether it is a table of rotary positions, which no file has. */
+static inline bool weight_is_rotary(enum weight weight)
+{
+    return weight == WEIGHT_ROTARY || weight == WEIGHT_ROTARY_LOCAL;
+}
 
 struct tensor {
     char name[48];
