@@ -48,6 +48,7 @@ struct shape {
     wherry_gate gate;
     uint32_t without;  /* biases */
     float rotary_base; /* 0: positions by a table */
+    wherry_norm norm;
 };
 enum { NO_BIAS = 15 };
 
@@ -104,6 +105,12 @@ static const struct shape shapes[] = {
     {"without-biases", 40, 5, 24, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .train = true, .without = NO_BIAS,
      .opencl = "flash-f32", .vulkan = "paper-f16"},
     {"gated-relu", 24, 2, 48, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .opencl = "flash-f32 int8", .gate = WHERRY_GATE_FIRST},
+    {"modern", 36, 3, 28, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 1, 5}, 2, .train = true, .gate = WHERRY_GATE_FIRST, .rotary_base = 10000,
+     .without = NO_BIAS | WHERRY_WITHOUT_NORM_BIAS | WHERRY_WITHOUT_FIRST_NORM, .opencl = "flash-f32 paper-f16", .vulkan = "flash-f16 unfused-f32", .few = "flash-f32"},
+    {"rms", 40, 2, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_CLS, 1, {9, 1, 33}, 2, .train = true, .norm = WHERRY_NORM_RMS,
+     .without = WHERRY_WITHOUT_EMBED_NORM, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .few = "flash-f16"},
+    {"rms-one", 21, 1, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE,
+     .opencl = "flash-f32", .vulkan = "flash-f16"},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
     {"roomy-32", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129, 200}, .tokens = 8448},
 };
@@ -186,7 +193,8 @@ static void test_one(void **state)
                                   .head_activation = s->head_activation,
                                   .gate = s->gate,
                                   .without = s->without,
-                                  .rotary_base = s->rotary_base};
+                                  .rotary_base = s->rotary_base,
+                                  .norm = s->norm};
     if (s->labels) config.head = s->head_activation ? WHERRY_HEAD_SEQUENCE : WHERRY_HEAD_TOKENS;
     config.embedding = s->embedding;
     if (s->vocabulary == WHERRY_OUTPUT_ENTROPY)

@@ -37,13 +37,14 @@ static const struct knowledge knowledge[] = {
     {"softmax", KNOWS(CONST_HEADS, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_LSE, CONST_SOFTMAX, CONST_RELATIVE), {SLOT_X, SLOT_Y}},
     {"softmax_backward", KNOWS(CONST_HEADS, CONST_DROPOUT, CONST_KEPT, CONST_SOFTMAX, CONST_DELTA),
      {SLOT_X, SLOT_SAVED, SLOT_Y}},
-    {"layernorm", KNOWS(CONST_N, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_NORM, CONST_SUM, CONST_DROPOUT, CONST_KEPT),
-     {SLOT_X, SLOT_GAMMA, SLOT_BETA, SLOT_Y}},
+    {"layernorm", KNOWS(CONST_N, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_NORM, CONST_SUM, CONST_DROPOUT, CONST_KEPT,
+                        CONST_RMS, CONST_BETA), {SLOT_X, SLOT_GAMMA, SLOT_BETA, SLOT_Y}},
     {"layernorm_backward", KNOWS(CONST_N, CONST_ROWS, CONST_RESIDUAL, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_NORM_DW,
-                                 CONST_NORM_DX, CONST_BIAS_SUM, CONST_ADDEND), {SLOT_X}},
-    {"layernorm_pool", KNOWS(CONST_N, CONST_ROWS, CONST_NORM, CONST_POOL, CONST_NORMALIZE),
+                                 CONST_NORM_DX, CONST_BIAS_SUM, CONST_ADDEND, CONST_RMS, CONST_BETA), {SLOT_X}},
+    {"layernorm_pool", KNOWS(CONST_N, CONST_ROWS, CONST_NORM, CONST_POOL, CONST_NORMALIZE, CONST_RMS, CONST_BETA),
      {SLOT_X, SLOT_GAMMA, SLOT_BETA, SLOT_Y}},
-    {"embed", KNOWS(CONST_N, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_NORM, CONST_SUM), {SLOT_Y}},
+    {"embed", KNOWS(CONST_N, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_NORM, CONST_SUM, CONST_RMS,
+                    CONST_BETA), {SLOT_Y}},
     {"pool", KNOWS(CONST_N, CONST_ROWS, CONST_SUM, CONST_POOL, CONST_NORMALIZE, CONST_Y_STRIDE, CONST_Y_OFFSET),
      {SLOT_X, SLOT_Y}},
     {"gemm_pool", KNOWS(CONST_N, CONST_K, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_FORM, CONST_POOL), {SLOT_X, SLOT_W, SLOT_Y}},
@@ -154,6 +155,7 @@ static void set_constants(struct cpu_step *s, const struct call *call)
     set_default(s, call, CONST_SCALE, float_bits(1.0f));
     set_default(s, call, CONST_SOFTMAX, 1);
     set_default(s, call, CONST_SETS, 1);
+    set_default(s, call, CONST_BETA, 1);
     set_default(s, call, CONST_HEADS, 1);
     set_default(s, call, CONST_PART_ROWS, 1);
     set_default(s, call, CONST_TILE_M, 32);
@@ -198,7 +200,7 @@ bool cpu_step_resolve(const struct backend_device *device, const struct step *st
         out->room[b->slot] = (size_t)(b->bytes / sizeof(float));
     }
     for (const uint8_t *slot = k->slots; *slot; slot++)
-        if (!out->at[*slot])
+        if (!out->at[*slot] && (*slot != SLOT_BETA || call_get(step->call, CONST_BETA, 1)))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: the kernel %s has no argument of slot %d", step->name,
                         step->kernel, *slot);
     set_constants(out, step->call);

@@ -2,6 +2,13 @@
 #include "graph/group.h"
 #include "graph/kinds.h"
 
+/* A layernorm without a beta adds none, nor does its gradient sum one. */
+static double flops_per_element(const struct op *o)
+{
+    bool less = (o->kind == &kind_layernorm && o->in[2] < 0) || (o->kind == &kind_norm_dw && o->out[1] < 0);
+    return o->kind->flops_per_element - (less ? 1 : 0);
+}
+
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o)
 {
     if (*o->einsum) {
@@ -9,7 +16,7 @@ double op_flops(const struct graph *g, const struct batch_shape *b, const struct
         einsum_letters(o->einsum, letters);
         return 2 * (double)dims_volume(&g->dims, b, letters);
     }
-    return o->kind->flops_per_element * (double)tensor_elements(g, b, o->kind->flops_on_input ? o->in[0] : o->out[0]);
+    return flops_per_element(o) * (double)tensor_elements(g, b, o->kind->flops_on_input ? o->in[0] : o->out[0]);
 }
 
 /* Sums of all sequences by distance: what lies after a sequence's is nothing. */
@@ -33,7 +40,7 @@ uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const stru
     bool gathered = o->kind->gathers > 0 && o->kind->gathers == n;
     if (!gathered && !(o->kind->reads_output_size && n == 0)) return all;
     /* Of a table with rows of their own width. */
-    if (gathered && g->tensors[o->in[n]].weight == WEIGHT_ROTARY)
+    if (gathered && weight_is_rotary(g->tensors[o->in[n]].weight))
         out = out / tensor_row_length(g, o->out[0]) * g->dims.of['p'];
     /* A list of ids or types may name as many different rows as there are tokens; positions are those of the longest
      * sequence. */

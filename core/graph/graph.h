@@ -114,10 +114,19 @@ enum weight {
     WEIGHT_COLBERT, /* [f, i]: the module that projects tokens' vectors */
     WEIGHT_COLBERT_BIAS,
     WEIGHT_ROTARY, /* [m, p]: cosine and sine of each pair of channels; of no file: the model makes it */
+    WEIGHT_ROTARY_LOCAL, /* the same of layers with a window, where their base is another */
+    WEIGHT_HEAD_GAMMA,   /* [o]: the norm after the dense layer before a classifier */
+    WEIGHT_HEAD_BETA,
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
 #define WEIGHT_BIT(weight) ((weight) < 32 ? 1u << (weight) : 0u)
+
+/* Whether it is a table of rotary positions, which no file has. */
+static inline bool weight_is_rotary(enum weight weight)
+{
+    return weight == WEIGHT_ROTARY || weight == WEIGHT_ROTARY_LOCAL;
+}
 
 struct tensor {
     char name[48];
@@ -299,7 +308,8 @@ struct op {
     int out[OP_MAX_OUT];      /* -1: none */
     int in[OP_MAX_IN];        /* -1: none */
     char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
-    float attribute;          /* layernorm: epsilon; softmax, and a bias before it: scale */
+    float attribute;          /* norms: epsilon; softmax, and a bias before it: scale */
+    uint32_t norm;            /* norms: RMS_* (interface/interface.h) */
     uint32_t activation;      /* gates: ACTIVATION_* of the half that gates (interface/interface.h), */
     uint32_t gate;            /* and which of two neighbours it is: GATE_* */
     float dropout;            /* dropout: probability */
@@ -357,6 +367,9 @@ struct graph_options {
 
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
 void graph_destroy(struct graph *graph); /* accepts a zeroed one */
+
+/* Whether the encoder's norms add a bias. */
+bool norms_have_beta(const wherry_model_config *config);
 
 /* ---- derived ---- */
 

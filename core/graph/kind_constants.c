@@ -351,12 +351,20 @@ CONSTANTS(constants_relu_dx)
         call_set(call, CONST_KEPT, 1);
 }
 
+/* How a norm or its gradient is computed, where it is no layernorm with a beta. */
+static void set_norm(const struct op *o, int beta, struct call *call)
+{
+    call_set_float(call, CONST_EPSILON, o->attribute);
+    if (o->norm) call_set(call, CONST_RMS, o->norm);
+    if (beta < 0) call_set(call, CONST_BETA, 0);
+}
+
 CONSTANTS(constants_layernorm)
 {
     bool result = is_after(g, group, o, constants_contract);
     set_rows(g, o, call);
     call_set(call, result ? CONST_NORM_Y : CONST_NORM, 1);
-    call_set_float(call, CONST_EPSILON, o->attribute);
+    set_norm(o, o->in[2], call);
 }
 
 /* N and ROWS of what is summed over its rows. */
@@ -380,7 +388,7 @@ CONSTANTS(constants_norm_dw)
     (void)group;
     set_columns(g, o, call);
     call_set(call, CONST_NORM_DW, 1);
-    call_set_float(call, CONST_EPSILON, o->attribute);
+    set_norm(o, o->out[1], call);
 }
 
 CONSTANTS(constants_norm_dx)
@@ -388,7 +396,7 @@ CONSTANTS(constants_norm_dx)
     (void)group;
     set_rows(g, o, call);
     call_set(call, CONST_NORM_DX, 1);
-    call_set_float(call, CONST_EPSILON, o->attribute);
+    set_norm(o, o->in[2], call);
 }
 
 /* The gradient of a table: its rows, and the list that names one for every token. */

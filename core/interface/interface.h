@@ -131,6 +131,11 @@
     66 /* GATE_*: the activation is of that one of two neighbours, and the other is multiplied by it; N counts pairs,  \
           of a product columns */
 #define CONST_ROTARY 67 /* ROTARY_*: pairs of channels of Q and K are turned by SLOT_POSITION[positions] */
+#define CONST_KEY_HEADS                                                                                                \
+    71 /* heads of K and V, each of as many neighbouring heads of Q; a token's row has all heads of Q, then of K, then \
+          of V. 0: HEADS */
+#define CONST_RMS 72  /* RMS_*: a norm divides by the root of the mean square, nothing is centred */
+#define CONST_BETA 73 /* 0: norms have no SLOT_BETA, and no gradient of it is summed; what is not given is 1 */
 #define CONST_SCALES                                                                                                   \
     74 /* gemm: W has elements of 8 bits, and its rows' scales, which products are multiplied by, begin so many floats \
           after its beginning; 0: W has the storage type's */
@@ -156,6 +161,10 @@
 #define SLOPE_TANH_GELU 9
 #define ACTIVATION_GIVEN 10 /* as a derivative: what is saved is the derivative */
 #define SUM_SLOPE 2         /* CONST_SUM: also write the activation's slope, times dropout's factor */
+
+#define RMS_NONE 0
+#define RMS_GAMMA 1     /* times gamma */
+#define RMS_ONE_GAMMA 2 /* times 1 + gamma */
 
 #define GATE_NONE 0
 #define GATE_EVEN 1
