@@ -131,9 +131,14 @@
     66 /* GATE_*: the activation is of that one of two neighbours, and the other is multiplied by it; N counts pairs,  \
           of a product columns */
 #define CONST_ROTARY 67 /* ROTARY_*: pairs of channels of Q and K are turned by SLOT_POSITION[positions] */
-#define CONST_COUNT 68
-/* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. */
-#define CONST_CPU CONST_COUNT /* 1: the device is a CPU */
+#define CONST_BEFORE                                                                                                   \
+    68 /* a query i sees keys j with i - j < BEFORE; 0: all before it. A key that is not seen has weight 0 */
+#define CONST_AFTER 69 /* and those with j - i < AFTER; 0: all after it */
+#define CONST_ALIBI 70 /* 1: scores get -slope(head) |i - j| after SCALE (interface/mask.h) */
+#define CONST_COUNT 71
+/* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. Its number is no matter
+ * of how many others there are, so that a new one leaves compiled shaders as they are. */
+#define CONST_CPU 127 /* 1: the device is a CPU */
 
 /* Where a head's channels begin in a token's row, `stride` elements from the next one's: in a row of Q, K and V, or of
  * one tensor of heads. */

@@ -45,6 +45,7 @@ static bool fits(const struct architecture *a, const wherry_model_config *c)
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
     const wherry_model_config *preset = &a->preset;
     if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without) return false;
+    if (c->causal != preset->causal || !c->window != !preset->window || c->alibi != preset->alibi) return false;
     return (a->padding != NULL) == (c->position_offset > 0) && projected == (c->embedding > 0) &&
            types == (c->token_types > 0);
 }

@@ -68,7 +68,7 @@ int weight_rule_parts(const struct weight_rule *rule, const wherry_model_config 
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end)
 {
     bool there = true, in_layers = bias_there(rule->weight, config);
-    if (rule->presence == WEIGHT_TABLED) there = !(config->rotary_base > 0);
+    if (rule->presence == WEIGHT_TABLED) there = !(config->rotary_base > 0) && !config->alibi;
     if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
     if (rule->presence == WEIGHT_PRE_NORM) there = config->pre_layernorm;
     if (rule->presence == WEIGHT_OF_POOLER) there = config->pooler || model_has_dense(config);

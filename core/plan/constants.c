@@ -76,5 +76,8 @@ const struct constant_row constants[CONST_COUNT] = {
     [CONST_GATE]             = {NAMED(GATE),            CONSTANT_WORK},
     [CONST_ROTARY]           = {NAMED(ROTARY),          CONSTANT_WORK},
     [CONST_RELATIVE]         = {NAMED(RELATIVE),        CONSTANT_WORK},
+    [CONST_BEFORE]           = {NAMED(BEFORE),          CONSTANT_WORK},
+    [CONST_AFTER]            = {NAMED(AFTER),           CONSTANT_WORK},
+    [CONST_ALIBI]            = {NAMED(ALIBI),           CONSTANT_WORK},
 };
 /* clang-format on */

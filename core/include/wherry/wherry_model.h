@@ -90,6 +90,14 @@ typedef struct wherry_model_config {
     /* Rotary positions: channels c and c + half of each head of Q and K are turned by position / rotary_base^(2c /
      * channels), and there is no table of positions. 0: there is one. */
     float rotary_base;
+    /* Which keys a query sees, and what their scores get. No key after it: */
+    bool causal;
+    /* Only keys with |i - j| <= window; 0: all. Of layers with (layer % global_every) == global_first a query sees all
+     * keys (but with `causal`); global_every 0: there are none. */
+    uint32_t window, global_every, global_first;
+    /* ALiBi: a score gets -slope(head) * |i - j| (slopes fall geometrically, the rule of Press et al.), and there is no
+     * table of positions. */
+    bool alibi;
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
