@@ -131,6 +131,10 @@
     66 /* GATE_*: the activation is of that one of two neighbours, and the other is multiplied by it; N counts pairs,  \
           of a product columns */
 #define CONST_ROTARY 67 /* ROTARY_*: pairs of channels of Q and K are turned by SLOT_POSITION[positions] */
+#define CONST_BEFORE                                                                                                   \
+    68 /* a query i sees keys j with i - j < BEFORE; 0: all before it. A key that is not seen has weight 0 */
+#define CONST_AFTER 69 /* and those with j - i < AFTER; 0: all after it */
+#define CONST_ALIBI 70 /* 1: scores get -slope(head) |i - j| after SCALE (interface/mask.h) */
 #define CONST_KEY_HEADS                                                                                                \
     71 /* heads of K and V, each of as many neighbouring heads of Q; a token's row has all heads of Q, then of K, then \
           of V. 0: HEADS */
