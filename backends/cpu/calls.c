@@ -25,24 +25,30 @@ struct knowledge {
 static const struct knowledge knowledge[] = {
     {"gemm", KNOWS(CONST_N, CONST_K, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_RESIDUAL, CONST_SUM, CONST_X_STRIDE,
                    CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET, CONST_FORM, CONST_M,
-                   CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_COLUMN_SUMS, CONST_RUNTIME), {SLOT_X, SLOT_W, SLOT_Y}},
+                   CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_COLUMN_SUMS, CONST_RUNTIME, CONST_GATE, CONST_ROTARY,
+                   CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_SCALES), {SLOT_X, SLOT_W, SLOT_Y}},
     {"bgemm", KNOWS(OPERANDS), {SLOT_X, SLOT_W, SLOT_Y}},
-    {"attention", KNOWS(OPERANDS, CONST_V_STRIDE, CONST_V_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE),
+    {"attention", KNOWS(OPERANDS, CONST_V_STRIDE, CONST_V_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE,
+                        CONST_AFTER, CONST_ALIBI),
      {SLOT_X, SLOT_W, SLOT_V, SLOT_Y}},
-    {"attention_backward", KNOWS(OPERANDS, CONST_V_STRIDE, CONST_V_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE),
+    {"attention_backward", KNOWS(OPERANDS, CONST_V_STRIDE, CONST_V_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE,
+                                 CONST_BEFORE, CONST_AFTER, CONST_ALIBI),
      {SLOT_X, SLOT_W, SLOT_V, SLOT_LSE, SLOT_DELTA, SLOT_GRADIENT, SLOT_PARTIALS, SLOT_Y}},
-    {"attention_dq", KNOWS(CONST_N, CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_X_STRIDE, CONST_X_OFFSET),
+    {"attention_dq", KNOWS(CONST_N, CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_X_STRIDE, CONST_X_OFFSET,
+                           CONST_BEFORE, CONST_AFTER),
      {SLOT_PARTIALS, SLOT_Y}},
-    {"softmax", KNOWS(CONST_HEADS, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_LSE, CONST_SOFTMAX, CONST_RELATIVE), {SLOT_X, SLOT_Y}},
+    {"softmax", KNOWS(CONST_HEADS, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_LSE, CONST_SOFTMAX, CONST_RELATIVE, CONST_BEFORE,
+                      CONST_AFTER, CONST_ALIBI), {SLOT_X, SLOT_Y}},
     {"softmax_backward", KNOWS(CONST_HEADS, CONST_DROPOUT, CONST_KEPT, CONST_SOFTMAX, CONST_DELTA),
      {SLOT_X, SLOT_SAVED, SLOT_Y}},
-    {"layernorm", KNOWS(CONST_N, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_NORM, CONST_SUM, CONST_DROPOUT, CONST_KEPT),
-     {SLOT_X, SLOT_GAMMA, SLOT_BETA, SLOT_Y}},
+    {"layernorm", KNOWS(CONST_N, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_NORM, CONST_SUM, CONST_DROPOUT, CONST_KEPT,
+                        CONST_RMS, CONST_BETA), {SLOT_X, SLOT_GAMMA, SLOT_BETA, SLOT_Y}},
     {"layernorm_backward", KNOWS(CONST_N, CONST_ROWS, CONST_RESIDUAL, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_NORM_DW,
-                                 CONST_NORM_DX, CONST_BIAS_SUM, CONST_ADDEND), {SLOT_X}},
-    {"layernorm_pool", KNOWS(CONST_N, CONST_ROWS, CONST_NORM, CONST_POOL, CONST_NORMALIZE),
+                                 CONST_NORM_DX, CONST_BIAS_SUM, CONST_ADDEND, CONST_RMS, CONST_BETA), {SLOT_X}},
+    {"layernorm_pool", KNOWS(CONST_N, CONST_ROWS, CONST_NORM, CONST_POOL, CONST_NORMALIZE, CONST_RMS, CONST_BETA),
      {SLOT_X, SLOT_GAMMA, SLOT_BETA, SLOT_Y}},
-    {"embed", KNOWS(CONST_N, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_NORM, CONST_SUM), {SLOT_Y}},
+    {"embed", KNOWS(CONST_N, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_NORM, CONST_SUM, CONST_RMS,
+                    CONST_BETA), {SLOT_Y}},
     {"pool", KNOWS(CONST_N, CONST_ROWS, CONST_SUM, CONST_POOL, CONST_NORMALIZE, CONST_Y_STRIDE, CONST_Y_OFFSET),
      {SLOT_X, SLOT_Y}},
     {"gemm_pool", KNOWS(CONST_N, CONST_K, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_FORM, CONST_POOL), {SLOT_X, SLOT_W, SLOT_Y}},
@@ -154,12 +160,13 @@ static void set_constants(struct cpu_step *s, const struct call *call)
     set_default(s, call, CONST_SCALE, float_bits(1.0f));
     set_default(s, call, CONST_SOFTMAX, 1);
     set_default(s, call, CONST_SETS, 1);
+    set_default(s, call, CONST_BETA, 1);
     set_default(s, call, CONST_HEADS, 1);
     set_default(s, call, CONST_PART_ROWS, 1);
     set_default(s, call, CONST_TILE_M, 32);
     set_default(s, call, CONST_THREAD_M, 1);
     set_default(s, call, CONST_PARTS, !strcmp(call->kernel, "reduce") ? UINT32_MAX : 1);
-    if (!call_get(call, CONST_HEAD_DIM, 0)) return;
+    if (!call_get(call, CONST_HEAD_DIM, 0) || !strcmp(call->kernel, "gemm")) return;
     for (size_t i = 0; i < sizeof strides; i++) set_default(s, call, strides[i], s->value[CONST_HEAD_DIM]);
 }
 
@@ -198,7 +205,7 @@ bool cpu_step_resolve(const struct backend_device *device, const struct step *st
         out->room[b->slot] = (size_t)(b->bytes / sizeof(float));
     }
     for (const uint8_t *slot = k->slots; *slot; slot++)
-        if (!out->at[*slot])
+        if (!out->at[*slot] && (*slot != SLOT_BETA || call_get(step->call, CONST_BETA, 1)))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: the kernel %s has no argument of slot %d", step->name,
                         step->kernel, *slot);
     set_constants(out, step->call);

@@ -136,6 +136,29 @@ int builder_plain(struct builder *b, const char *name, enum role role, const str
     return out;
 }
 
+/* Makes the model's kind of norm of a layernorm. */
+static void set_norm(const struct builder *b, struct op *o)
+{
+    static const uint32_t norms[] = {RMS_NONE, RMS_GAMMA, RMS_ONE_GAMMA};
+    const wherry_model_config *config = b->options->config;
+    if (o->kind != &kind_layernorm) return;
+    o->attribute = config->epsilon;
+    o->norm = norms[config->norm];
+    if (o->norm) o->kind = &kind_rmsnorm;
+}
+
+int builder_norm(struct builder *b, const char *name, enum role role, int out, int x, const char *const names[2],
+                 const char *dims, enum weight gamma)
+{
+    int made[2] = {-1, -1};
+    for (int i = 0; i < (norms_have_beta(b->options->config) ? 2 : 1); i++)
+        made[i] = builder_named(
+            b, names[i], (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = (enum weight)(gamma + i)});
+    builder_plain(b, name, role, &kind_layernorm, out, (const int[]){x, made[0], made[1]}, NULL);
+    if (b->ok) set_norm(b, &b->g->ops[b->g->n_ops - 1]);
+    return out;
+}
+
 static const struct op_kind *activation_kind(const wherry_model_config *config)
 {
     if (config->gate) return &kind_gate;
@@ -190,7 +213,7 @@ static bool row_there(const struct builder *b, const struct op_row *row)
 }
 
 /* What is left out of some encoders, between what makes its input and what reads its output. */
-static bool row_passes(const struct builder *b, const struct op_row *row)
+static bool row_passes(const struct builder *b, const struct op_row *row, int layer)
 {
     static const struct {
         int bias;
@@ -201,7 +224,8 @@ static bool row_passes(const struct builder *b, const struct op_row *row)
                   {B_LIN2, WHERRY_WITHOUT_LIN2_BIAS}};
     for (size_t i = 0; row->kind == &kind_bias && i < sizeof biases / sizeof *biases; i++)
         if (row->in[1] == biases[i].bias && b->options->config->without & biases[i].without) return true;
-    return (row->kind == &kind_rotary && !(b->options->config->rotary_base > 0)) ||
+    bool first = row->role == NORM1 && !layer && b->options->config->without & WHERRY_WITHOUT_FIRST_NORM;
+    return first || (row->kind == &kind_rotary && !(b->options->config->rotary_base > 0)) ||
            (row->kind == &kind_dropout && !(b->options->dropout > 0)) ||
            (row->kind == &kind_scores_bias && !b->options->config->relative_buckets);
 }
@@ -211,7 +235,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
     const wherry_model_config *config = b->options->config;
     for (const struct op_row *row = rows; row < rows + count && b->ok; row++) {
         if (!row_there(b, row)) continue;
-        if (row_passes(b, row)) { /* its output is its input */
+        if (row_passes(b, row, layer)) { /* its output is its input */
             b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
             continue;
         }
@@ -225,8 +249,10 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
                        .paper_row = row->paper[0]};
         snprintf(o.name, sizeof o.name, "layer.%d.%s", layer, row->name);
         snprintf(o.einsum, sizeof o.einsum, "%s", row->einsum ? row->einsum : "");
-        for (int k = 0; k < OP_MAX_IN; k++) o.in[k] = k < OP_ROW_IN ? builder_layer_tensor(b, layer, row->in[k]) : -1;
-        if (o.kind == &kind_layernorm) o.attribute = config->epsilon;
+        bool beta = o.kind != &kind_layernorm || norms_have_beta(config);
+        for (int k = 0; k < OP_MAX_IN; k++)
+            o.in[k] = k < (beta ? OP_ROW_IN : 2) ? builder_layer_tensor(b, layer, row->in[k]) : -1;
+        set_norm(b, &o);
         if (o.kind == &kind_softmax || o.kind == &kind_scores_bias)
             o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
         if (o.kind == &kind_dropout || o.role == ACTIVATION_SLOPE) o.dropout = b->options->dropout;

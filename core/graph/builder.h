@@ -115,6 +115,10 @@ int builder_value(struct builder *b, const char *name, const char *dims);
 /* An operator outside the layers; returns what it makes. Unused inputs are -1. */
 int builder_plain(struct builder *b, const char *name, enum role role, const struct op_kind *kind, int out,
                   const int in[OP_ROW_IN], const char *einsum);
+/* A norm of x, of the model's kind, with its gamma and, where the model's norms have one, its beta, whose weight is the
+ * next one after gamma's; of these two are the names. */
+int builder_norm(struct builder *b, const char *name, enum role role, int out, int x, const char *const names[2],
+                 const char *dims, enum weight gamma);
 /* Dims of a weight in the order of the options, or with `other` in the transposed one. */
 const char *builder_weight_dims(const struct builder *b, enum weight weight, bool other);
 /* The graph's tensor of this row of the layer's table, made when it is first asked for; -1 for NONE. */

@@ -37,6 +37,12 @@ void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor,
     size_t n = (size_t)tensor_elements(g, b, tensor), length = tensor_row_length(g, tensor);
     if (g->tensors[tensor].f32) type = STORAGE_F32;
     if (g->tensors[tensor].bf16) type = STORAGE_BF16;
+    if (g->tensors[tensor].int8) {
+        const int8_t *rows = storage;
+        const float *scales = (const float *)storage + tensor_scales_at(g, tensor);
+        for (size_t i = 0; i < n; i++) out[i] = rows[i] * (double)scales[i / g->tensors[tensor].int8];
+        return;
+    }
     if (is_contiguous(g, tensor)) {
         doubles_from_storage(storage, type, n, out);
         return;

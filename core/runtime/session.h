@@ -30,6 +30,7 @@ struct wherry_session {
     uint32_t max_length;
     bool f16;                    /* elements have 16 bits: f16, or bf16 */
     bool bf16;                   /* those, or, where elements are f32 (the device cpu), weights of products alone */
+    bool int8;                   /* weights of products have 8 bits, whatever the storage */
     bool shares;                 /* weights with other sessions of the device */
     bool keep, part;             /* part: some groups of the plan, for measuring */
     const char *only;            /* their names, while it is created */
