@@ -42,6 +42,9 @@ static bool fits(const struct architecture *a, const wherry_model_config *c)
 {
     bool relative = a->modules[WEIGHT_RELATIVE][0], projected = a->modules[WEIGHT_PROJECT][0],
          types = a->modules[WEIGHT_TYPE][0];
+    if (c->head_norms != a->preset.head_norms ||
+        (a->modules[WEIGHT_QKV][0] && !a->preset.head_norms && (heads_grouped(c) || c->head_channels)))
+        return false;
     if (c->norm != a->preset.norm || c->pre_layernorm != a->preset.pre_layernorm) return false;
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
     const wherry_model_config *preset = &a->preset;

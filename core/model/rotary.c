@@ -12,7 +12,7 @@ static void fill(size_t item, void *user)
 {
     const struct wherry_model *model = user;
     const wherry_model_config *config = &model->info.config;
-    size_t dim = config->hidden / config->heads, end = (item + 1) * POSITIONS_OF_A_JOB;
+    size_t dim = head_channels(config), end = (item + 1) * POSITIONS_OF_A_JOB;
     if (end > config->positions) end = config->positions;
     for (size_t c = 0; c < dim; c += 2) {
         double frequency = pow((double)config->rotary_base, -(double)c / (double)dim);
@@ -26,7 +26,7 @@ static void fill(size_t item, void *user)
 bool rotary_make(struct wherry_model *model, struct error *e)
 {
     const wherry_model_config *config = &model->info.config;
-    size_t elements = (size_t)config->positions * (config->hidden / config->heads);
+    size_t elements = (size_t)config->positions * head_channels(config);
     if (!(config->rotary_base > 0)) return true;
     if (!(model->rotary = host_alloc(&model->host, elements, sizeof *model->rotary, e))) return false;
     parallel_for((config->positions + POSITIONS_OF_A_JOB - 1) / POSITIONS_OF_A_JOB, 0, fill, model);

@@ -12,9 +12,9 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_TYPE, WEIGHT_MATRIX, WEIGHT_TYPES, "te", 1},
     {WEIGHT_EMBED_GAMMA, WEIGHT_GAMMA, WEIGHT_ONCE, "e", 1},
     {WEIGHT_EMBED_BETA, WEIGHT_BETA, WEIGHT_ONCE, "e", 1},
-    {WEIGHT_QKV, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ii", 3},
-    {WEIGHT_QKV_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", 3},
-    {WEIGHT_OUT, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ii", 1},
+    {WEIGHT_QKV, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ai", 3},
+    {WEIGHT_QKV_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "a", 3},
+    {WEIGHT_OUT, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ia", 1},
     {WEIGHT_OUT_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_GAMMA1, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_BETA1, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
@@ -39,6 +39,7 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_PROJECT, WEIGHT_MATRIX, WEIGHT_NARROW, "ie", 1},
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
     {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
+    {WEIGHT_HEADS_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "p", 2},
 };
 const size_t weight_rules_count = sizeof weight_rules / sizeof *weight_rules;
 
@@ -47,6 +48,8 @@ static bool is_there(const struct weight_rule *rule, const wherry_model_config *
 {
     if (rule->kind == WEIGHT_BETA && !norms_have_beta(config)) return false;
     switch (rule->weight) {
+    case WEIGHT_HEADS_GAMMA:
+        return config->head_norms;
     case WEIGHT_EMBED_GAMMA:
     case WEIGHT_EMBED_BETA:
         return !(config->without & WHERRY_WITHOUT_EMBED_NORM);
@@ -87,7 +90,8 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     *end = rule->presence == WEIGHT_PER_LAYER ? (own ? (int)config->layers : 0) : there ? 0 : -1;
 }
 
-static uint64_t letter_size(char letter, const wherry_model_config *config)
+/* Of part `part`: V's and K's of Q, K and V are the later ones. */
+static uint64_t letter_size(char letter, const wherry_model_config *config, int part)
 {
     switch (letter) {
     case 'v':
@@ -102,6 +106,10 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
         return config->feed_forward;
     case 'd':
         return config->relative_buckets;
+    case 'a':
+        return (uint64_t)(part ? key_heads(config) : config->heads) * head_channels(config);
+    case 'p':
+        return head_channels(config);
     case 'h':
         return config->heads;
     case 'c':
@@ -111,10 +119,10 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
     }
 }
 
-int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, uint64_t shape[2])
+int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, int part, uint64_t shape[2])
 {
     int rank = 0;
-    for (const char *letter = rule->shape; *letter; letter++) shape[rank++] = letter_size(*letter, config);
+    for (const char *letter = rule->shape; *letter; letter++) shape[rank++] = letter_size(*letter, config, part);
     return rank;
 }
 

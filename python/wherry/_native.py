@@ -39,7 +39,8 @@ class ModelConfig(Structure):
                 ("epsilon", c_float), ("position_offset", c_uint32), ("embedding", c_uint32),
                 ("relative_buckets", c_uint32), ("relative_distance", c_uint32), ("head", c_int), ("labels", c_uint32),
                 ("head_activation", c_int), ("untied", c_bool), ("gate", c_int), ("without", c_uint32),
-                ("rotary_base", c_float), ("norm", c_int)]
+                ("rotary_base", c_float), ("norm", c_int), ("key_heads", c_uint32),
+                ("head_channels", c_uint32), ("head_norms", c_bool)]
 
 
 class ModelInfo(Structure):

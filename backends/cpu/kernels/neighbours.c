@@ -102,10 +102,11 @@ static void gate_count(const struct cpu_step *s, struct count *c)
 
 static void turn_row(const struct cpu_step *s, const float *angles, float *row)
 {
-    size_t n = s->value[CONST_N], dim = s->value[CONST_HEAD_DIM];
+    size_t n = s->value[CONST_N], dim = s->value[CONST_HEAD_DIM], keys = s->value[CONST_KEY_HEADS];
+    size_t turned = keys ? n - keys * dim : n / 3 * 2;
     float sense = s->value[CONST_ROTARY] == ROTARY_BACKWARD ? -1.0f : 1.0f;
     for (size_t head = 0; head < n; head += dim) {
-        if (s->value[CONST_QKV_INTERLEAVED] ? head / dim % 3 == 2 : head >= n / 3 * 2) continue;
+        if (s->value[CONST_QKV_INTERLEAVED] ? head / dim % 3 == 2 : head >= turned) continue;
         for (size_t c = 0; c < dim; c += 2) {
             float cosine = angles[c], sine = sense * angles[c + 1], x = row[head + c], y = row[head + c + 1];
             row[head + c] = x * cosine - y * sine;

@@ -101,6 +101,10 @@ typedef struct wherry_model_config {
      * channels), and there is no table of positions. 0: there is one. */
     float rotary_base;
     wherry_norm norm; /* of all but the modules after the pooling */
+    /* Grouped queries: heads of K and V, each of as many neighbouring heads of Q; 0: as many as there are of Q. */
+    uint32_t key_heads;
+    uint32_t head_channels; /* 0: hidden / heads */
+    bool head_norms;        /* before rotary positions, Q and K of each head are normed: by their root mean square */
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
