@@ -43,6 +43,8 @@
 #define TENSOR_MAPS
 #define ADDS_PARTS
 #include "gemm_arguments.h"
+#include "gate.h"
+#include "rotary.h"
 
 #ifndef TILE_M
 #define TILE_M 128
@@ -277,6 +279,10 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #endif
 #if READS_SAVED
     t.saved = saved;
+#endif
+#if ROTARY
+    t.positions = positions;
+    t.position = position;
 #endif
 #if DELTA
     t.delta = delta;

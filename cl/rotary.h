@@ -36,3 +36,14 @@ static inline void rotary_turn(float *v, const float *turn, const uint count)
         v[c + 1] = fma(x, sine, v[c + 1] * cosine);
     }
 }
+
+/* v, eight channels from `column` on, of a token at `position`; HEAD_DIM is a multiple of 8. */
+static inline void rotary_eight(float *v, __global const float *table, const uint position, const uint column)
+{
+    if (ROTARY_TURNS(column)) {
+        __global const float4 *const from = (__global const float4 *)(table + position * HEAD_DIM + column % HEAD_DIM);
+        const float4 low = from[0], high = from[1];
+        const float turn[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        rotary_turn(v, turn, 8);
+    }
+}

@@ -30,6 +30,8 @@ static const struct shape {
     uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
     bool words;                 /* weights of the vocabulary's words, in inference */
     bool masked;                /* the loss of a masked language model, whose last strip of words is no multiple of 8 */
+    wherry_gate gate;           /* and then with rotary positions */
+    bool int8;                  /* weights of 8 bits, in inference */
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -45,6 +47,9 @@ static const struct shape {
     {"words-32", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 30, 17}, .words = true},
     {"heads-128", 256, 2, 136, WHERRY_ACTIVATION_GELU, false, {70, 128}, true},
     {"masked", 64, 1, 72, WHERRY_ACTIVATION_GELU_TANH, true, {200, 90}, .masked = true},
+    {"gated", 96, 3, 136, WHERRY_ACTIVATION_SILU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND},
+    {"gated-tiles", 320, 5, 520, WHERRY_ACTIVATION_GELU, true, {130, 1, 257, 64}, .gate = WHERRY_GATE_FIRST},
+    {"int8", 96, 3, 136, WHERRY_ACTIVATION_GELU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND, .int8 = true},
 };
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
@@ -110,6 +115,16 @@ static int head_sums(const struct wherry_session *s)
     return n;
 }
 
+/* Products whose epilogue gates, in either pass, or turns pairs. */
+static int of_pairs(const struct wherry_session *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_calls; i++)
+        n += variant_find(s->calls[i].kernel) &&
+             (call_get(&s->calls[i], CONST_GATE, GATE_NONE) || call_get(&s->calls[i], CONST_ROTARY, ROTARY_NONE));
+    return n;
+}
+
 /* Kernels that make an activation's slope, or multiply with it. */
 static int slopes(const struct wherry_session *s)
 {
@@ -142,6 +157,8 @@ static void test_one(void **state)
                                         .pooler = true,
                                         .relative_buckets = s->buckets,
                                         .relative_distance = s->distance,
+                                        .gate = s->gate,
+                                        .rotary_base = s->gate ? 1000 : 0,
                                         .epsilon = 1e-12f,
                                         .head = s->words || s->masked ? WHERRY_HEAD_VOCABULARY : WHERRY_HEAD_NONE,
                                         .head_activation =
@@ -163,7 +180,8 @@ static void test_one(void **state)
                                       .keep_intermediates = true,
                                       .training = c->train ? &training : NULL,
                                       .kernels = c->gemm,
-                                      .layouts = c->layouts};
+                                      .layouts = c->layouts,
+                                      .weights = s->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT};
     EXPECT_OK(wherry_device_open(context, device_id, &device));
     EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
     EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
@@ -178,10 +196,13 @@ static void test_one(void **state)
                          (c->layouts && strstr(c->layouts, "w_lin1") ? 0 : 2) + 3 * s->masked);
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash"))
         assert_int_equal(slopes(session), /* both passes' */
-                         s->activation == WHERRY_ACTIVATION_RELU || c->save != WHERRY_SAVE_DEFAULT ||
+                         s->gate || s->activation == WHERRY_ACTIVATION_RELU || c->save != WHERRY_SAVE_DEFAULT ||
                                  c->layouts == orders[CHANNELS][1]
                              ? 0
                              : 2);
+    bool few = c->gemm && !strcmp(c->gemm, "small_batch"); /* of weights as they lie in files: the forward pass */
+    if (s->gate && c->gemm && !(few && c->layouts) && !strcmp(c->plan, "flash"))
+        assert_int_equal(of_pairs(session), c->train && !few ? 3 : 2);
     if (s->parts && c->train && c->gemm && !strcmp(c->gemm, "wgmma")) assert_true(adding(session) > 0);
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma"))
         assert_int_equal(head_sums(session), !strcmp(c->plan, "flash") && s->hidden / s->heads <= 64);
@@ -226,12 +247,16 @@ static bool few_fits(const struct shape *s)
 }
 
 /* Of each kernel something, in little time: what takes it is the compiler. */
-static const char *const usual[] = {
-    "heads-64 flash wgmma training",      "heads-32 flash wgmma training",           "rows flash wgmma inference",
-    "heads-64 flash mma inference",       "heads-32 flash small_batch inference",    "few flash auto training",
-    "heads-64 flash wgmma training both", "heads-64 flash wgmma training channels",  "parts flash wgmma training",
-    "distances-32 flash wgmma training",  "distances flash mma inference",           "words flash mma inference",
-    "masked flash wgmma training",        "distances-32 flash small_batch inference"};
+static const char *const usual[] = {"heads-64 flash wgmma training",        "heads-32 flash wgmma training",
+                                    "rows flash wgmma inference",           "heads-64 flash mma inference",
+                                    "heads-32 flash small_batch inference", "few flash auto training",
+                                    "heads-64 flash wgmma training both",   "heads-64 flash wgmma training channels",
+                                    "parts flash wgmma training",           "distances-32 flash wgmma training",
+                                    "distances flash mma inference",        "words flash mma inference",
+                                    "masked flash wgmma training",          "distances-32 flash small_batch inference",
+                                    "gated flash wgmma training",           "gated flash mma training",
+                                    "gated flash small_batch inference",    "gated-tiles flash wgmma inference",
+                                    "int8 flash small_batch inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;
@@ -274,7 +299,8 @@ int main(int argc, char **argv)
                     bool train = kind % 2;
                     bool choice = r == RUNG_TILED; /* several rungs' kernels in one session */
                     if (train && shapes[s].words) continue;
-                    if (kind / 2 == CHANNELS && strcmp(plan_names[p], "flash")) continue;
+                    if (shapes[s].int8 && (kind || r != RUNG_SMALL_BATCH)) continue;
+                    if (kind / 2 == CHANNELS && (shapes[s].gate || strcmp(plan_names[p], "flash"))) continue;
                     if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_SMALL_BATCH) && !few_fits(&shapes[s])))
                         continue;
                     *c =

@@ -4,6 +4,7 @@
 
 #include "base/round.h"
 #include "graph/builder.h"
+#include "graph/mask.h"
 #include "interface/random.h"
 
 /* ---- one layer ---- */
@@ -99,7 +100,7 @@ static int add_embeddings(struct builder *b)
     int ids = add_batch(b, "ids", BATCH_IDS);
     int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", row), ids,
                       add_weight(b, "word", narrow ? "ve" : "vi", WEIGHT_WORD), -1, NULL);
-    if (!(b->options->config->rotary_base > 0))
+    if (!(b->options->config->rotary_base > 0) && !b->options->config->alibi)
         x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position,
                       builder_value(b, "embed.position", row), x, add_batch(b, "positions", BATCH_POSITIONS),
                       add_weight(b, "position", narrow ? "me" : "mi", WEIGHT_POSITION), NULL);
@@ -129,17 +130,30 @@ static void add_relative(struct builder *b)
     for (uint32_t l = 0; l < c->layers; l++) b->made[l][W_RELATIVE] = table;
 }
 
-/* Positions, and the table of their angles, for all layers. */
+static int add_angles(struct builder *b, const char *name, enum weight weight)
+{
+    return builder_named(
+        b, name,
+        (struct tensor){
+            .dims = layer_tensors[ROTARY_TABLE].dims, .role = TENSOR_WEIGHT, .weight = weight, .f32 = true});
+}
+
+/* Positions, and the tables of their angles: one for all layers, or one for those with a window and one for the others.
+ */
 static void add_rotary(struct builder *b)
 {
     const wherry_model_config *c = b->options->config;
+    int positions, tables[2] = {-1, -1};
     if (!(c->rotary_base > 0)) return;
-    const struct tensor_row *row = &layer_tensors[ROTARY_TABLE];
-    int positions = add_batch(b, layer_tensors[POSITIONS].name, BATCH_POSITIONS),
-        table = builder_named(
-            b, row->name,
-            (struct tensor){.dims = row->dims, .role = TENSOR_WEIGHT, .weight = row->weight, .f32 = true});
-    for (uint32_t l = 0; l < c->layers; l++) b->made[l][POSITIONS] = positions, b->made[l][ROTARY_TABLE] = table;
+    positions = add_batch(b, layer_tensors[POSITIONS].name, BATCH_POSITIONS);
+    for (uint32_t l = 0; l < c->layers; l++) {
+        bool local = c->rotary_base_local > 0 && graph_mask(b->g, (int)l).before;
+        if (tables[local] < 0)
+            tables[local] = add_angles(b, local ? "rotary_local" : layer_tensors[ROTARY_TABLE].name,
+                                       local ? WEIGHT_ROTARY_LOCAL : WEIGHT_ROTARY);
+        b->made[l][POSITIONS] = positions;
+        b->made[l][ROTARY_TABLE] = tables[local];
+    }
 }
 
 /* Weights of products; of slices, what they are slices of. The vocabulary's scores are products of f32: words are
@@ -154,6 +168,26 @@ static void store_bf16(struct graph *g)
                 continue;
             g->tensors[t].bf16 = g->tensors[tensor_owner(g, t)].bf16 = true;
         }
+}
+
+/* The same in 8 bits: each with rows of what is summed, one for each column of the result. */
+static bool store_int8(struct graph *g, struct error *e)
+{
+    for (int o = 0; o < g->n_ops; o++) {
+        const struct op *op = &g->ops[o];
+        int t = op->in[1];
+        if (op->kind->class_ != WHERRY_CLASS_CONTRACTION || t < 0 || g->tensors[t].role != TENSOR_WEIGHT ||
+            op->role == VOCABULARY_SCORES)
+            continue;
+        const char *out = g->tensors[op->out[0]].dims, *columns = g->tensors[t].dims;
+        while (*columns && strchr(out, *columns)) columns++;
+        if (columns == g->tensors[t].dims || g->tensors[t].parent >= 0)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "layouts: %s lies in another order than in the model's files, int8 weights do not",
+                        g->tensors[t].name);
+        g->tensors[t].int8 = letters_volume(g, columns);
+    }
+    return true;
 }
 
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e)
@@ -196,6 +230,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['d'] = c->relative_buckets;
     out->dims.of['z'] = 2;
     out->relative_distance = c->relative_distance;
+    out->masks = (struct masks){c->causal, c->alibi, c->window, c->global_every, c->global_first};
     out->dims.of['c'] = c->labels;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;
@@ -223,6 +258,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     host_free(host, b.made);
     b.ok = b.ok && orders_are_there(out, &options->layout, e);
     if (b.ok && options->bf16) store_bf16(out);
+    if (b.ok && options->int8) b.ok = store_int8(out, e);
     if (!b.ok) graph_destroy(out);
     return b.ok;
 }

@@ -113,12 +113,21 @@ enum weight {
     WEIGHT_SPARSE_BIAS,
     WEIGHT_COLBERT, /* [f, i]: the module that projects tokens' vectors */
     WEIGHT_COLBERT_BIAS,
-    WEIGHT_ROTARY,      /* [m, p]: cosine and sine of each pair of channels; of no file: the model makes it */
+    WEIGHT_ROTARY,       /* [m, p]: cosine and sine of each pair of channels; of no file: the model makes it */
+    WEIGHT_ROTARY_LOCAL, /* the same of layers with a window, where their base is another */
+    WEIGHT_HEAD_GAMMA,   /* [o]: the norm after the dense layer before a classifier */
+    WEIGHT_HEAD_BETA,
     WEIGHT_HEADS_GAMMA, /* [r, p]: the norms of a head of Q and of one of K */
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
 #define WEIGHT_BIT(weight) ((weight) < 32 ? 1u << (weight) : 0u)
+
+/* Whether it is a table of rotary positions, which no file has. */
+static inline bool weight_is_rotary(enum weight weight)
+{
+    return weight == WEIGHT_ROTARY || weight == WEIGHT_ROTARY_LOCAL;
+}
 
 struct tensor {
     char name[48];
@@ -133,6 +142,7 @@ struct tensor {
     bool u32;             /* token ids, positions, types */
     bool f32;             /* statistics; all others have the session's storage type */
     bool bf16;            /* but these: weights of products in a session of bf16 */
+    uint32_t int8;        /* > 0: a matrix of 8 bits an element with so many columns; after it come its rows' scales */
     int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
     bool paired;     /* channels c and c + half of a head of Q and K lie side by side */
@@ -313,6 +323,12 @@ struct op {
     const struct op_row *row; /* that it was made of in a layer's forward pass (graph/builder.h), else NULL */
 };
 
+/* What the configuration says of keys that queries see (wherry_model.h); layers differ (graph/mask.h). */
+struct masks {
+    bool causal, alibi;
+    uint32_t window, global_every, global_first;
+};
+
 struct graph {
     const struct host *host;
     struct dims dims;
@@ -326,6 +342,7 @@ struct graph {
     int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
     int in_gradient;  /* training: the gradient of `input`, -1: there is none */
     uint32_t relative_distance; /* of a bias by distance: that of its last row */
+    struct masks masks;         /* which keys a query sees, and its scores' bias from distance alone */
     uint32_t channel_stride;    /* of tensors in channel-major order: from one to the next, 0: there are none */
     bool pre_layernorm;
     bool save_all; /* training: what the forward pass writes stays until the end */
@@ -355,6 +372,7 @@ struct graph_options {
     uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
     struct layout_choice layout;
     bool bf16;       /* weights of products are stored so */
+    bool int8;       /* the same in 8 bits with a scale for each row */
     uint32_t tokens; /* where activations are channel-major: that a channel's row has room for */
 };
 
@@ -419,6 +437,11 @@ uint64_t matrix_order_row(const struct matrix_order *order, uint64_t row);
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o);
 /* Bytes of an element of this tensor, `storage` being those of the session's type. */
 size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage);
+/* Of a matrix of 8 bits an element: floats from its beginning to its rows' scales, how many rows there are, and the
+ * bytes that it takes besides its elements (0 of other tensors). */
+uint32_t tensor_scales_at(const struct graph *g, int tensor);
+uint32_t tensor_scales(const struct graph *g, int tensor);
+uint64_t tensor_scale_bytes(const struct graph *g, int tensor);
 /* The operator that makes this tensor (of a slice: the tensor itself), -1: none. */
 int tensor_maker(const struct graph *g, int tensor);
 /* Elements that operator o reads of its input n. */

@@ -197,7 +197,25 @@ void einsum_operand(const char *einsum, int operand, char letters[16])
 size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage)
 {
     const struct tensor *t = &g->tensors[tensor];
-    return t->bf16 ? 2 : t->u32 || t->f32 ? 4 : storage;
+    return t->int8 ? 1 : t->bf16 ? 2 : t->u32 || t->f32 ? 4 : storage;
+}
+
+/* They begin on 16 bytes. */
+uint32_t tensor_scales_at(const struct graph *g, int tensor)
+{
+    return (letters_volume(g, g->tensors[tensor].dims) + 15) / 16 * 4;
+}
+
+uint32_t tensor_scales(const struct graph *g, int tensor)
+{
+    return letters_volume(g, g->tensors[tensor].dims) / g->tensors[tensor].int8;
+}
+
+uint64_t tensor_scale_bytes(const struct graph *g, int tensor)
+{
+    if (!g->tensors[tensor].int8) return 0;
+    return ((uint64_t)tensor_scales_at(g, tensor) + tensor_scales(g, tensor)) * sizeof(float) -
+           letters_volume(g, g->tensors[tensor].dims);
 }
 
 int tensor_maker(const struct graph *g, int tensor)

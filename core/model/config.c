@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "base/number.h"
 #include "graph/distances.h"
+#include "graph/mask.h"
 #include "model/head.h"
 #include "model/model.h"
 
@@ -21,11 +22,22 @@ uint32_t model_usable_positions(const wherry_model_config *config)
 static bool rotary_check(const wherry_model_config *config, struct error *e)
 {
     uint32_t channels = head_channels(config);
+    const struct {
+        const char *what;
+        float value;
+    } numbers[] = {{"the base of the rotary positions", config->rotary_base},
+                   {"the base of the rotary positions in layers with a window", config->rotary_base_local},
+                   {"the factor of the rotary positions", config->rotary_factor}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (!(numbers[i].value >= 0 && numbers[i].value < 1e30f))
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s is %s; it must be over 0, or 0 where there is none",
+                        numbers[i].what, NUMBER("%g", (double)numbers[i].value));
+        if (numbers[i].value > 0 && config->rotary_base == 0)
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                        "%s is %s, and there are no rotary positions: give them a base, or leave it 0", numbers[i].what,
+                        NUMBER("%g", (double)numbers[i].value));
+    }
     if (config->rotary_base == 0) return true;
-    if (!(config->rotary_base > 0 && config->rotary_base < 1e30f))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "the base of the rotary positions is %s; it must be over 0, or 0 where there are none",
-                    NUMBER("%g", (double)config->rotary_base));
     if (channels % 2)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "rotary positions turn pairs of channels, and a head has %" PRIu32, channels);
@@ -100,7 +112,7 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
     }
     if (config->gate > WHERRY_GATE_SECOND)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_gate", (int)config->gate);
-    const uint32_t all = 2 * WHERRY_WITHOUT_EMBED_NORM - 1;
+    const uint32_t all = 2 * WHERRY_WITHOUT_HEAD_BIAS - 1;
     if (config->without & ~all)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "without is %#" PRIx32 ", which has bits that mean nothing",
                     config->without);
@@ -111,6 +123,7 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
                     "the first layer's norm may be missing before attention (pre_layernorm) alone");
     if (!rotary_check(config, e)) return false;
     if (!distances_check(config->relative_buckets, config->relative_distance, e)) return false;
+    if (!masks_check(config, e)) return false;
     if (!(config->epsilon >= 0 && config->epsilon < 1)) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the layernorms' epsilon is %s; it must be at least 0 and less than 1",

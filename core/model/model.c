@@ -89,6 +89,7 @@ void model_close(struct wherry_model *model)
     host_free(&host, model->memory);
     host_free(&host, model->adapted);
     host_free(&host, model->rotary);
+    host_free(&host, model->rotary_local);
     host_free(&host, model->weights);
     host_free(&host, model);
 }

@@ -12,11 +12,14 @@
 /* A head's module, which has no prefix; NULL: it is the encoder's. */
 static const char *head_module(const struct architecture *a, const wherry_model_config *config, enum weight weight)
 {
-    bool texts = config->head == WHERRY_HEAD_SEQUENCE;
+    bool texts = config->head == WHERRY_HEAD_SEQUENCE, tokens = config->head == WHERRY_HEAD_TOKENS;
     switch (weight) {
     case WEIGHT_POOLER:
     case WEIGHT_POOLER_BIAS:
-        return texts ? a->head.dense : NULL;
+        return texts || (tokens && a->head.tokens) ? a->head.dense : NULL;
+    case WEIGHT_HEAD_GAMMA:
+    case WEIGHT_HEAD_BETA:
+        return a->modules[weight][0];
     case WEIGHT_CLASSIFIER:
     case WEIGHT_CLASSIFIER_BIAS:
         return texts && a->head.out ? a->head.out : a->modules[weight][0];

@@ -40,6 +40,8 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
     {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
     {WEIGHT_HEADS_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "p", 2},
+    {WEIGHT_HEAD_GAMMA, WEIGHT_GAMMA, WEIGHT_OF_HEAD_NORM, "o", 1},
+    {WEIGHT_HEAD_BETA, WEIGHT_BETA, WEIGHT_OF_HEAD_NORM, "o", 1},
 };
 const size_t weight_rules_count = sizeof weight_rules / sizeof *weight_rules;
 
@@ -53,6 +55,9 @@ static bool is_there(const struct weight_rule *rule, const wherry_model_config *
     case WEIGHT_EMBED_GAMMA:
     case WEIGHT_EMBED_BETA:
         return !(config->without & WHERRY_WITHOUT_EMBED_NORM);
+    case WEIGHT_POOLER_BIAS:
+    case WEIGHT_VOCABULARY_DENSE_BIAS:
+        return !(config->without & WHERRY_WITHOUT_HEAD_BIAS);
     case WEIGHT_QKV_BIAS:
         return !(config->without & WHERRY_WITHOUT_QKV_BIAS);
     case WEIGHT_OUT_BIAS:
@@ -77,14 +82,15 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     bool own = is_there(rule, config), there = own;
     bool later = (rule->weight == WEIGHT_GAMMA1 || rule->weight == WEIGHT_BETA1) &&
                  config->without & WHERRY_WITHOUT_FIRST_NORM; /* from the second layer on */
-    if (rule->presence == WEIGHT_TABLED) there = !(config->rotary_base > 0);
+    if (rule->presence == WEIGHT_TABLED) there = !(config->rotary_base > 0) && !config->alibi;
     if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
     if (rule->presence == WEIGHT_PRE_NORM) there = own && config->pre_layernorm;
-    if (rule->presence == WEIGHT_OF_POOLER) there = config->pooler || model_has_dense(config);
+    if (rule->presence == WEIGHT_OF_POOLER) there = own && (config->pooler || model_has_dense(config));
     if (rule->presence == WEIGHT_OF_CLASSIFIER) there = config->labels > 0;
     if (rule->presence == WEIGHT_OF_VOCABULARY) there = own && config->head == WHERRY_HEAD_VOCABULARY;
     if (rule->presence == WEIGHT_OF_UNTIED) there = config->head == WHERRY_HEAD_VOCABULARY && config->untied;
     if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;
+    if (rule->presence == WEIGHT_OF_HEAD_NORM) there = own && config->head_norm;
     if (rule->presence == WEIGHT_BY_DISTANCE) there = config->relative_buckets > 0;
     *first = rule->presence == WEIGHT_PER_LAYER ? later : -1;
     *end = rule->presence == WEIGHT_PER_LAYER ? (own ? (int)config->layers : 0) : there ? 0 : -1;

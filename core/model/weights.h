@@ -17,7 +17,8 @@ enum weight_presence {
     WEIGHT_OF_VOCABULARY,
     WEIGHT_OF_UNTIED,
     WEIGHT_NARROW,
-    WEIGHT_BY_DISTANCE
+    WEIGHT_BY_DISTANCE,
+    WEIGHT_OF_HEAD_NORM
 };
 
 struct weight_rule {
