@@ -112,7 +112,7 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
     }
     if (config->gate > WHERRY_GATE_SECOND)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_gate", (int)config->gate);
-    const uint32_t all = 2 * WHERRY_WITHOUT_HEAD_BIAS - 1;
+    const uint32_t all = 2 * WHERRY_WITHOUT_CLASSIFIER_BIAS - 1;
     if (config->without & ~all)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "without is %#" PRIx32 ", which has bits that mean nothing",
                     config->without);

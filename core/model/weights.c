@@ -58,6 +58,8 @@ static bool is_there(const struct weight_rule *rule, const wherry_model_config *
     case WEIGHT_POOLER_BIAS:
     case WEIGHT_VOCABULARY_DENSE_BIAS:
         return !(config->without & WHERRY_WITHOUT_HEAD_BIAS);
+    case WEIGHT_CLASSIFIER_BIAS:
+        return !(config->without & WHERRY_WITHOUT_CLASSIFIER_BIAS);
     case WEIGHT_QKV_BIAS:
         return !(config->without & WHERRY_WITHOUT_QKV_BIAS);
     case WEIGHT_OUT_BIAS:
@@ -86,7 +88,7 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
     if (rule->presence == WEIGHT_PRE_NORM) there = own && config->pre_layernorm;
     if (rule->presence == WEIGHT_OF_POOLER) there = own && (config->pooler || model_has_dense(config));
-    if (rule->presence == WEIGHT_OF_CLASSIFIER) there = config->labels > 0;
+    if (rule->presence == WEIGHT_OF_CLASSIFIER) there = own && config->labels > 0;
     if (rule->presence == WEIGHT_OF_VOCABULARY) there = own && config->head == WHERRY_HEAD_VOCABULARY;
     if (rule->presence == WEIGHT_OF_UNTIED) there = config->head == WHERRY_HEAD_VOCABULARY && config->untied;
     if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;

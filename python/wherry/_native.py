@@ -43,7 +43,7 @@ class ModelConfig(Structure):
                 ("head_norm", c_bool), ("head_mean", c_bool), ("norm", c_int), ("key_heads", c_uint32), ("head_channels", c_uint32),
                 ("head_norms", c_bool),
                 ("causal", c_bool), ("window", c_uint32), ("global_every", c_uint32),
-                ("global_first", c_uint32), ("alibi", c_bool)]
+                ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool)]
 
 
 class ModelInfo(Structure):

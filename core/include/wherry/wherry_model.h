@@ -55,7 +55,8 @@ enum {
     WHERRY_WITHOUT_NORM_BIAS = 16,  /* of every norm but those of modules after the pooling */
     WHERRY_WITHOUT_FIRST_NORM = 32, /* pre-LN: the norm before the first layer's attention */
     WHERRY_WITHOUT_EMBED_NORM = 64, /* the norm of the embeddings */
-    WHERRY_WITHOUT_HEAD_BIAS = 128  /* of the dense layer before a classifier or the vocabulary */
+    WHERRY_WITHOUT_HEAD_BIAS = 128, /* of the dense layer before a classifier or the vocabulary */
+    WHERRY_WITHOUT_CLASSIFIER_BIAS = 256
 };
 
 /* What stands on the layers. */
@@ -121,6 +122,7 @@ typedef struct wherry_model_config {
     /* ALiBi: a score gets -slope(head) * |i - j| (slopes fall geometrically, the rule of Press et al.), and there is no
      * table of positions. */
     bool alibi;
+    bool head_last; /* WHERRY_HEAD_SEQUENCE: it reads a text's last token, not the first one */
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
