@@ -406,6 +406,8 @@ int tensor_owner(const struct graph *g, int tensor);
  * tensors. Rows of a slice of a weight are of the letters before the stack's. */
 uint32_t tensor_row_stride(const struct graph *g, int tensor);
 uint32_t tensor_row_offset(const struct graph *g, int tensor);
+/* The product of the letters' sizes, none of them b, j, k, s. */
+uint32_t letters_volume(const struct graph *g, const char *letters);
 /* Elements of one row: the letters that are not b, j, k, s. */
 uint32_t tensor_row_length(const struct graph *g, int tensor);
 /* Elements of memory from one row of a tensor without a parent to the next. */

@@ -56,7 +56,7 @@ uint32_t tensor_row_pitch(const struct graph *g, int tensor)
     return g->tensors[tensor].pitch ? g->tensors[tensor].pitch : tensor_row_length(g, tensor);
 }
 
-static uint32_t letters_volume(const struct graph *g, const char *letters)
+uint32_t letters_volume(const struct graph *g, const char *letters)
 {
     uint32_t n = 1;
     for (const char *c = letters; *c; c++) n *= g->dims.of[(unsigned char)*c];
