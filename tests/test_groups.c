@@ -49,6 +49,8 @@ struct shape {
     uint32_t without;  /* biases */
     float rotary_base; /* 0: positions by a table */
     wherry_norm norm;
+    uint32_t key_heads, head_channels;
+    bool head_norms;
     bool causal, alibi;
     uint32_t window, global_every, global_first;
 };
@@ -113,6 +115,14 @@ static const struct shape shapes[] = {
      .without = WHERRY_WITHOUT_EMBED_NORM, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .few = "flash-f16"},
     {"rms-one", 21, 1, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE,
      .opencl = "flash-f32", .vulkan = "flash-f16"},
+    {"grouped", 32, 4, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_MEAN, 1, {9, 1, 70}, .train = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS,
+     .rotary_base = 1000, .key_heads = 2, .head_channels = 16, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32 unfused-f16", .few = "flash-f32"},
+    {"grouped-one", 24, 3, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, 2, .train = true, .key_heads = 1,
+     .opencl = "flash-f16 transposed-copied", .vulkan = "flash-f32 transposed"},
+    {"heads-normed", 32, 4, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_LAST, 1, {9, 1, 70}, .forward = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS,
+     .rotary_base = 1000, .key_heads = 2, .head_channels = 24, .head_norms = true, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32"},
+    {"heads-trained", 20, 2, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE, .without = NO_BIAS,
+     .rotary_base = 10, .key_heads = 1, .head_channels = 10, .head_norms = true, .opencl = "flash-f32 unfused-f16", .vulkan = "flash-f16 paper-f32", .few = "flash-f32"},
     /* Windows of 8, at their edges; the second layer sees all. */
     {"window", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {8, 9, 16, 17, 70, 1}, 2, .train = true,
      .opencl = "flash-f32 unfused-f16", .few = "flash-f16", .window = 8, .global_every = 2, .global_first = 1},
@@ -209,6 +219,9 @@ static void test_one(void **state)
                                   .without = s->without,
                                   .rotary_base = s->rotary_base,
                                   .norm = s->norm,
+                                  .key_heads = s->key_heads,
+                                  .head_channels = s->head_channels,
+                                  .head_norms = s->head_norms,
                                   .causal = s->causal,
                                   .alibi = s->alibi,
                                   .window = s->window,
