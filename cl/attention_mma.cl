@@ -147,7 +147,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             const float bias = bias_of(biases, (int)(key0 + key) - (int)(low + i / 2 % 2 * 8));
             score[i] = here >= TILE_N || key < here ? fma(score[i], scale, bias) : LOWEST;
 #elif ALIBI
-            const float apart = (float)abs((int)(key0 + key) - (int)(low + i / 2 % 2 * 8));
+            const float apart = fabs((float)((int)(key0 + key) - (int)(low + i / 2 % 2 * 8)));
             score[i] = here >= TILE_N || key < here ? fma(score[i], scale, -slope * apart) : LOWEST;
 #else
             score[i] = here >= TILE_N || key < here ? score[i] * scale : LOWEST;

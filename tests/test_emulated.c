@@ -29,7 +29,9 @@ static const struct shape {
     bool parts;
     uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
     bool words;                 /* weights of the vocabulary's words, in inference */
-    bool masked;                /* the loss of a masked language model, whose last strip of words is no multiple of 8 */
+    bool causal, alibi;
+    uint32_t window;
+    bool masked; /* the loss of a masked language model, whose last strip of words is no multiple of 8 */
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -44,6 +46,10 @@ static const struct shape {
     {"words-64", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 64, 33}, .words = true},
     {"words-32", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 30, 17}, .words = true},
     {"heads-128", 256, 2, 136, WHERRY_ACTIVATION_GELU, false, {70, 128}, true},
+    {"window", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {1, 300, 130}, true, .window = 33},
+    {"window-32", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, {70, 9, 330}, true, .window = 8, .alibi = true},
+    {"causal", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {129, 1, 200}, true, .causal = true},
+    {"window-few", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, {9, 70, 100}, true, .window = 8, .alibi = true},
     {"masked", 64, 1, 72, WHERRY_ACTIVATION_GELU_TANH, true, {200, 90}, .masked = true},
 };
 
@@ -143,6 +149,9 @@ static void test_one(void **state)
                                         .relative_buckets = s->buckets,
                                         .relative_distance = s->distance,
                                         .epsilon = 1e-12f,
+                                        .causal = s->causal,
+                                        .alibi = s->alibi,
+                                        .window = s->window,
                                         .head = s->words || s->masked ? WHERRY_HEAD_VOCABULARY : WHERRY_HEAD_NONE,
                                         .head_activation =
                                             s->words || s->masked ? WHERRY_HEAD_GELU : WHERRY_HEAD_PLAIN};
@@ -226,12 +235,25 @@ static bool few_fits(const struct shape *s)
 }
 
 /* Of each kernel something, in little time: what takes it is the compiler. */
-static const char *const usual[] = {
-    "heads-64 flash wgmma training",      "heads-32 flash wgmma training",           "rows flash wgmma inference",
-    "heads-64 flash mma inference",       "heads-32 flash small_batch inference",    "few flash auto training",
-    "heads-64 flash wgmma training both", "heads-64 flash wgmma training channels",  "parts flash wgmma training",
-    "distances-32 flash wgmma training",  "distances flash mma inference",           "words flash mma inference",
-    "masked flash wgmma training",        "distances-32 flash small_batch inference"};
+static const char *const usual[] = {"heads-64 flash wgmma training",
+                                    "heads-32 flash wgmma training",
+                                    "rows flash wgmma inference",
+                                    "heads-64 flash mma inference",
+                                    "heads-32 flash small_batch inference",
+                                    "few flash auto training",
+                                    "heads-64 flash wgmma training both",
+                                    "heads-64 flash wgmma training channels",
+                                    "parts flash wgmma training",
+                                    "distances-32 flash wgmma training",
+                                    "distances flash mma inference",
+                                    "words flash mma inference",
+                                    "masked flash wgmma training",
+                                    "distances-32 flash small_batch inference",
+                                    "window flash wgmma training",
+                                    "window-32 flash wgmma training",
+                                    "causal flash wgmma training",
+                                    "window flash mma inference",
+                                    "window-few flash small_batch inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;
