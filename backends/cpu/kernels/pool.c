@@ -90,15 +90,15 @@ static void norm_pool_run(const struct cpu_step *s, size_t row, float *pooled)
     struct stretch own = tokens_of(s, row);
     for (size_t token = 0; token < own.length; token++) {
         row_load(held, s->at[SLOT_X] + (own.first + token) * n, n);
-        row_standardize(held, n, step_epsilon(s));
-        if (pool == POOL_MAX) row_shift(held, held, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n);
+        row_standardize(s, held, n);
+        if (pool == POOL_MAX) row_shift(s, held, held, n);
         if (token)
             join(pool, pooled, held, n, 1.0f);
         else
             row_load(pooled, held, n);
     }
     if (pool == POOL_MEAN) row_scale(pooled, n, 1.0f / (float)own.length);
-    if (pool != POOL_MAX) row_shift(pooled, pooled, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n);
+    if (pool != POOL_MAX) row_shift(s, pooled, pooled, n);
     row_end(pooled, n);
     if (s->value[CONST_NORMALIZE]) norm_of(pooled, n);
     row_store(s->at[SLOT_Y] + row * n, pooled, n);
