@@ -242,8 +242,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             const uint sequence = batch[entry], row0 = batch[entry + 1];
             const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
             const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
-            __global const storage *key = w + (W_OFFSET + (size_t)first * W_STRIDE + HEAD_AT(head, W_STRIDE));
-            __global const storage *value = v + (V_OFFSET + (size_t)first * V_STRIDE + HEAD_AT(head, V_STRIDE));
+            __global const storage *key = w + (W_OFFSET + (size_t)first * W_STRIDE + HEAD_AT(KEY_HEAD(head), W_STRIDE));
+            __global const storage *value = v + (V_OFFSET + (size_t)first * V_STRIDE + HEAD_AT(KEY_HEAD(head), V_STRIDE));
             const uint2 met = keys_met(row0, length);
             for (uint key0 = met.x; key0 < met.y; key0 += TILE_KEYS) {
                 pending = await_free(keys_free + 8 * stage, parity, pending);

@@ -33,7 +33,7 @@ static const struct shape {
     wherry_gate gate;           /* and then with rotary positions */
     bool int8;                  /* weights of 8 bits, in inference */
     bool causal, alibi;
-    uint32_t window;
+    uint32_t window, key_heads;
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -51,6 +51,7 @@ static const struct shape {
     {"window", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {1, 300, 130}, true, .window = 33},
     {"window-32", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, {70, 9, 330}, true, .window = 8, .alibi = true},
     {"causal", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {129, 1, 200}, true, .causal = true},
+    {"grouped", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {129, 1, 200}, true, .causal = true, .key_heads = 1},
     {"window-few", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, {9, 70, 100}, true, .window = 8, .alibi = true},
     {"masked", 64, 1, 72, WHERRY_ACTIVATION_GELU_TANH, true, {200, 90}, .masked = true},
     {"gated", 96, 3, 136, WHERRY_ACTIVATION_SILU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND},
@@ -169,6 +170,7 @@ static void test_one(void **state)
                                         .causal = s->causal,
                                         .alibi = s->alibi,
                                         .window = s->window,
+                                        .key_heads = s->key_heads,
                                         .head = s->words || s->masked ? WHERRY_HEAD_VOCABULARY : WHERRY_HEAD_NONE,
                                         .head_activation =
                                             s->words || s->masked ? WHERRY_HEAD_GELU : WHERRY_HEAD_PLAIN};
@@ -267,7 +269,8 @@ static const char *const usual[] = {"heads-64 flash wgmma training",        "hea
                                     "gated flash small_batch inference",    "gated-tiles flash wgmma inference",
                                     "int8 flash small_batch inference",     "rows flash wgmma inference bf16",
                                     "few flash auto inference bf16",        "window flash wgmma training",
-                                    "window-32 flash wgmma training",       "window-few flash small_batch inference"};
+                                    "window-32 flash wgmma training",       "window-few flash small_batch inference",
+                                    "grouped flash wgmma inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;

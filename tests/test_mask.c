@@ -246,6 +246,48 @@ static void test_places(void **state)
         }
 }
 
+/* ---- long sequences ---- */
+
+static uint64_t activation_bytes(const struct setup *s)
+{
+    wherry_session_plan plan = {.struct_size = sizeof plan};
+    OK(wherry_session_query(s->session, &plan));
+    return plan.activation_bytes;
+}
+
+/* In a long text the first tokens have the bits of a text that ends soon after what they see, and memory grows no
+ * faster than the number of tokens. The reference stores scores. */
+static void test_long(void **state)
+{
+    (void)state;
+    enum { FEW = 192, WINDOW = 24, KEPT = FEW - WINDOW };
+    for (size_t d = 0; d < n_devices; d++) {
+        uint64_t bytes = 0;
+        for (uint32_t tokens = 8192; tokens <= 32768 && strcmp(devices[d], "reference"); tokens *= 4) {
+            wherry_model_config config = config_of(WINDOW, false);
+            config.positions = tokens;
+            struct setup s = setup_make(devices[d], &config, "flash", tokens);
+            const uint32_t lengths[] = {tokens, 0}, offsets[] = {0, FEW};
+            if (bytes && activation_bytes(&s) > 4 * bytes + bytes / 16)
+                fail_msg("%s: %u tokens take %llu bytes, a quarter of them %llu", devices[d], tokens,
+                         (unsigned long long)activation_bytes(&s), (unsigned long long)bytes);
+            bytes = activation_bytes(&s);
+            bool slow = strcmp(devices[d], "cpu") && !support_is_gpu(context, devices[d]);
+            if (!slow || tokens == 8192) {
+                wherry_batch batch = support_batch(lengths, 97, 1, 5);
+                const wherry_batch cut = {
+                    .struct_size = sizeof cut, .sequences = 1, .offsets = offsets, .ids = batch.ids};
+                float *all = encode(&s, &batch, -1), *first = encode(&s, &cut, -1);
+                assert_memory_equal(all, first, KEPT * HIDDEN * sizeof *all);
+                free(all);
+                free(first);
+                support_batch_free(&batch);
+            }
+            setup_free(&s);
+        }
+    }
+}
+
 int main(void)
 {
     context = support_context(NULL, devices, &n_devices);
@@ -253,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pairs),   cmocka_unit_test(test_layers), cmocka_unit_test(test_slopes),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_seen),   cmocka_unit_test(test_places),
+        cmocka_unit_test(test_long),
     };
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
