@@ -158,14 +158,24 @@ uint64_t queries_walked(const struct count *c, uint64_t length, uint64_t rows, u
     return walked(length, rows, step, get(c, CONST_AFTER, 0), get(c, CONST_BEFORE, 0));
 }
 
-uint64_t steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step)
+static uint64_t steps_of(uint64_t length, uint64_t rows, uint64_t step, uint64_t before, uint64_t after)
 {
     uint64_t n = 0;
     for (uint64_t at = 0; at < length; at += rows) {
-        struct stretch met = met_by(length, at, rows, step, get(c, CONST_AFTER, 0), get(c, CONST_BEFORE, 0));
+        struct stretch met = met_by(length, at, rows, step, before, after);
         n += divide_up(met.end - met.first, step);
     }
     return n;
+}
+
+uint64_t steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step)
+{
+    return steps_of(length, rows, step, get(c, CONST_AFTER, 0), get(c, CONST_BEFORE, 0));
+}
+
+uint64_t key_steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step)
+{
+    return steps_of(length, rows, step, get(c, CONST_BEFORE, 0), get(c, CONST_AFTER, 0));
 }
 
 uint64_t parts_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step, uint64_t parts)
