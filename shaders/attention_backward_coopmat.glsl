@@ -137,6 +137,15 @@ float first_columns(const in uint row, const in uint column, const in float chan
 /* Rows of the sequence's first token and head in each operand. */
 uint first, length, head, x_at, w_at, v_at, gradient_at;
 
+/* Makes a head of Q the one whose queries are walked over, or are the group's own. */
+void turn_to(const uint other)
+{
+    head = other;
+    x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
+    gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
+    if (ALIBI != 0) slope = alibi_slope(HEADS, head) * LOG2E;
+}
+
 /* The group's own rows of an operand, in registers from here on. */
 #define LOAD_OWN(operand, name, at, stride, count, blocks, tile_rows)                                                  \
     {                                                                                                                  \
@@ -245,12 +254,6 @@ void keys_and_values(const uint key0)
     uvec4 held[ROUNDS(TILE_N)];
     vec2 found[(TILE_N + LOCAL_SIZE - 1) / LOCAL_SIZE];
     const uint begin = FIRST_QUERY(key0, TILE_N), end = END_QUERY(key0 + min(keys, TILE_M) - 1, length);
-    FETCH_ROWS(held, x, x_at, X_STRIDE, begin, last, TILE_N);
-    PLACE_ROWS(0, held, TILE_N);
-    FETCH_ROWS(held, gradient, gradient_at, GRADIENT_STRIDE, begin, last, TILE_N);
-    PLACE_ROWS(TILE, held, TILE_N);
-    FETCH_STATISTICS(found, begin, TILE_N);
-    PLACE_STATISTICS(0, found, begin, TILE_N);
 
     uint drawn[DRAWS(TILE_N)];
 #define DRAW_COLUMNS(query0)                                                                                           \
@@ -259,11 +262,6 @@ void keys_and_values(const uint key0)
         const uint row = (first + (query0) + gl_SubgroupInvocationID + d * SUBGROUP) * HEADS + head;                   \
         drawn[d] = keep_word(random, row, key0 + own, SUBGROUP_ROWS);                                                  \
     }
-    if (DROPOUT > 0) {
-        DRAW_COLUMNS(begin);
-        subgroupBarrier();
-        KEEP(drawn, TILE_N);
-    }
 
     MATRIX_C key_sum[BLOCKS * WIDE], value_sum[BLOCKS * WIDE];
     UNROLL
@@ -271,45 +269,63 @@ void keys_and_values(const uint key0)
         key_sum[i] = MATRIX_C(0.0);
         value_sum[i] = MATRIX_C(0.0);
     }
-    uint stage = 0;
-    for (uint query0 = begin; query0 < end; query0 += TILE_N) {
-        const uint next = query0 + TILE_N;
-        const uint x_tile = stage * 2 * TILE, gradient_tile = x_tile + TILE, statistics = stage * TILE_N;
-        stage = 1 - stage;
-        barrier(); /* this step is there, and nobody reads the one before */
-
-        FETCH_STATISTICS(found, next, TILE_N);
-        UNROLL
-        for (uint half_step = 0; half_step < 2; half_step++) {
-            if (half_step == 0) {
-                FETCH_ROWS(held, x, x_at, X_STRIDE, next, last, TILE_N);
-            } else {
-                FETCH_ROWS(held, gradient, gradient_at, GRADIENT_STRIDE, next, last, TILE_N);
-                if (DROPOUT > 0) DRAW_COLUMNS(next);
-            }
-            MATRIX_A weights[BLOCKS], changes[BLOCKS];
-            UNROLL
-            for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
-                CHANGE_COLUMNS(strip)
-                OPERANDS_PUT;
-                UNROLL
-                for (uint k = 0; k < STRIP / MATRIX_K; k++) {
-                    UNROLL
-                    for (uint r = 0; r < BLOCKS; r++) {
-                        TAKE_OPERAND(weights[r], r, k, strip % 2);
-                        TAKE_OPERAND(changes[r], BLOCKS + r, k, strip % 2);
-                    }
-                    MULTIPLY_WIDE(value_sum, weights, gradient_tile, strip * STRIP + k * MATRIX_K, BLOCKS);
-                    MULTIPLY_WIDE(key_sum, changes, x_tile, strip * STRIP + k * MATRIX_K, BLOCKS);
-                }
-            }
-            if (half_step == 0) PLACE_ROWS(stage * 2 * TILE, held, TILE_N);
-        }
-        PLACE_ROWS(stage * 2 * TILE + TILE, held, TILE_N);
-        PLACE_STATISTICS(stage * TILE_N, found, next, TILE_N);
+    /* The queries of the heads of Q, one head after the other. */
+    ROLLED
+    for (uint member = 0; member < KEY_HEAD_MEMBERS; member++) {
+        turn_to(head / KEY_HEAD_MEMBERS * KEY_HEAD_MEMBERS + member);
+        if (member > 0) barrier(); /* the memory is free */
+        FETCH_ROWS(held, x, x_at, X_STRIDE, begin, last, TILE_N);
+        PLACE_ROWS(0, held, TILE_N);
+        FETCH_ROWS(held, gradient, gradient_at, GRADIENT_STRIDE, begin, last, TILE_N);
+        PLACE_ROWS(TILE, held, TILE_N);
+        FETCH_STATISTICS(found, begin, TILE_N);
+        PLACE_STATISTICS(0, found, begin, TILE_N);
         if (DROPOUT > 0) {
+            DRAW_COLUMNS(begin);
             subgroupBarrier();
             KEEP(drawn, TILE_N);
+        }
+
+        uint stage = 0;
+        for (uint query0 = begin; query0 < end; query0 += TILE_N) {
+            const uint next = query0 + TILE_N;
+            const uint x_tile = stage * 2 * TILE, gradient_tile = x_tile + TILE, statistics = stage * TILE_N;
+            stage = 1 - stage;
+            barrier(); /* this step is there, and nobody reads the one before */
+
+            FETCH_STATISTICS(found, next, TILE_N);
+            UNROLL
+            for (uint half_step = 0; half_step < 2; half_step++) {
+                if (half_step == 0) {
+                    FETCH_ROWS(held, x, x_at, X_STRIDE, next, last, TILE_N);
+                } else {
+                    FETCH_ROWS(held, gradient, gradient_at, GRADIENT_STRIDE, next, last, TILE_N);
+                    if (DROPOUT > 0) DRAW_COLUMNS(next);
+                }
+                MATRIX_A weights[BLOCKS], changes[BLOCKS];
+                UNROLL
+                for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
+                    CHANGE_COLUMNS(strip)
+                    OPERANDS_PUT;
+                    UNROLL
+                    for (uint k = 0; k < STRIP / MATRIX_K; k++) {
+                        UNROLL
+                        for (uint r = 0; r < BLOCKS; r++) {
+                            TAKE_OPERAND(weights[r], r, k, strip % 2);
+                            TAKE_OPERAND(changes[r], BLOCKS + r, k, strip % 2);
+                        }
+                        MULTIPLY_WIDE(value_sum, weights, gradient_tile, strip * STRIP + k * MATRIX_K, BLOCKS);
+                        MULTIPLY_WIDE(key_sum, changes, x_tile, strip * STRIP + k * MATRIX_K, BLOCKS);
+                    }
+                }
+                if (half_step == 0) PLACE_ROWS(stage * 2 * TILE, held, TILE_N);
+            }
+            PLACE_ROWS(stage * 2 * TILE + TILE, held, TILE_N);
+            PLACE_STATISTICS(stage * TILE_N, found, next, TILE_N);
+            if (DROPOUT > 0) {
+                subgroupBarrier();
+                KEEP(drawn, TILE_N);
+            }
         }
     }
 
@@ -432,18 +448,17 @@ void main()
     const uint sequences = batch[HEADER_SEQUENCES];
     const uint part = group_number() % PARTS;
     const uint sequence = group_number() / PARTS % max(sequences, 1u);
-    head = group_number() / PARTS / max(sequences, 1u);
-    if (sequences == 0 || head >= HEADS) return;
+    const uint key_head = group_number() / PARTS / max(sequences, 1u);
+    if (sequences == 0 || key_head >= KEY_HEAD_COUNT) return;
     FIND_PLACES;
     first = batch[batch[HEADER_AT_OFFSETS] + sequence];
     length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
-    x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
-    w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
-    v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
-    gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
+    turn_to(key_head * KEY_HEAD_MEMBERS);
+    w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(key_head, W_STRIDE);
+    v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(key_head, V_STRIDE);
     const uint key_tiles = (length + TILE_M - 1) / TILE_M, query_tiles = (length + QUERY_ROWS - 1) / QUERY_ROWS;
-    load_bias(head, LOG2E);
-    if (RELATIVE > 0) {
+    if (RELATIVE > 0) { /* then Q has no more heads than K */
+        load_biases(head, LOG2E);
         for (uint i = local_number(); i < SUBGROUPS * DISTANCE_SUMS; i += LOCAL_SIZE) distance_sums[i] = 0.0;
         ROLLED
         for (uint tile = 0; part == 0 && tile < query_tiles; tile++) queries(tile * QUERY_ROWS);
@@ -452,10 +467,12 @@ void main()
         if (part == 0) store_distances(2 * first * HEADS + head, length);
         return;
     }
-    for (uint tile = part; tile < key_tiles + query_tiles; tile += PARTS) {
-        if (tile < key_tiles)
+    for (uint tile = part; tile < key_tiles + KEY_HEAD_MEMBERS * query_tiles; tile += PARTS) {
+        if (tile < key_tiles) {
             keys_and_values(tile * TILE_M);
-        else
-            queries((tile - key_tiles) * QUERY_ROWS);
+        } else {
+            turn_to(key_head * KEY_HEAD_MEMBERS + (tile - key_tiles) / query_tiles);
+            queries((tile - key_tiles) % query_tiles * QUERY_ROWS);
+        }
     }
 }

@@ -211,9 +211,9 @@ const struct variant variant_attention_coopmat = {
     .kernel = "attention",
     .name = "attention_coopmat",
     .rung = RUNG_COOPMAT,
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
+    .takes = {CONST_HEADS, CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE,
+              CONST_Y_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
     .why = "cooperative matrices (VK_NV_cooperative_matrix2)",
     .fits = fits_forward,
     .size = size,
@@ -225,9 +225,9 @@ const struct variant variant_attention_khr = {
     .kernel = "attention",
     .name = "attention_khr",
     .rung = RUNG_COOPMAT,
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
+    .takes = {CONST_HEADS, CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE,
+              CONST_Y_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
     .why = "cooperative matrices (VK_KHR_cooperative_matrix)",
     .fits = fits_khr,
     .size = size_khr,
@@ -310,7 +310,7 @@ static bool fits_backward_khr(const struct call *call, const struct sizes *s, co
 static void count_backward(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), row = heads * get(c, CONST_HEAD_DIM, 32),
-             items = get(c, CONST_LOCAL_SIZE, 1);
+             items = get(c, CONST_LOCAL_SIZE, 1), members = heads / get(c, CONST_KEY_HEADS, (uint32_t)heads);
     uint64_t tile_m = get(c, CONST_TILE_M, 32), query_rows = get(c, CONST_QUERY_ROWS, 32),
              step = get(c, CONST_TILE_N, 32);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
@@ -324,8 +324,8 @@ static void count_backward(struct count *c)
             uint64_t loads, again;
         } operands[] = {{SLOT_X, own_queries + queries, queries_again},
                         {SLOT_GRADIENT, own_queries + queries, queries_again},
-                        {SLOT_W, own_keys + keys, keys_again},
-                        {SLOT_V, own_keys + keys, keys_again}};
+                        {SLOT_W, own_keys / members + keys, keys_again},
+                        {SLOT_V, own_keys / members + keys, keys_again}};
         for (size_t i = 0; i < sizeof operands / sizeof *operands; i++) {
             reads(c, operands[i].slot, row * operands[i].loads);
             reads_again(c, operands[i].slot, row * operands[i].again, of_a_head);
@@ -335,7 +335,7 @@ static void count_backward(struct count *c)
             own_queries / query_rows * round_up(query_rows, items) + queries / step * round_up(step, items);
         reads(c, SLOT_LSE, heads * statistics);
         reads(c, SLOT_DELTA, heads * statistics);
-        writes(c, SLOT_Y, 3 * length * row);
+        writes(c, SLOT_Y, length * row + 2 * length * row / members);
         writes(c, SLOT_DISTANCES, 2 * length * heads);
         reads_biases(c, heads * get(c, CONST_PARTS, 1));
     }
@@ -345,9 +345,10 @@ const struct variant variant_attention_backward_coopmat = {
     .kernel = "attention_backward",
     .name = "attention_backward_coopmat",
     .rung = RUNG_COOPMAT,
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
+    .takes = {CONST_HEADS,    CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED,
+              CONST_X_STRIDE, CONST_X_OFFSET,  CONST_W_STRIDE, CONST_W_OFFSET,        CONST_V_STRIDE,
+              CONST_V_OFFSET, CONST_Y_STRIDE,  CONST_Y_OFFSET, CONST_DROPOUT,         CONST_LSE,
+              CONST_DELTA,    CONST_RELATIVE,  CONST_BEFORE,   CONST_AFTER,           CONST_ALIBI},
     .why = "cooperative matrices (VK_NV_cooperative_matrix2)",
     .fits = fits_backward,
     .size = size_backward,
@@ -359,9 +360,10 @@ const struct variant variant_attention_backward_khr = {
     .kernel = "attention_backward",
     .name = "attention_backward_khr",
     .rung = RUNG_COOPMAT,
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
+    .takes = {CONST_HEADS,    CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED,
+              CONST_X_STRIDE, CONST_X_OFFSET,  CONST_W_STRIDE, CONST_W_OFFSET,        CONST_V_STRIDE,
+              CONST_V_OFFSET, CONST_Y_STRIDE,  CONST_Y_OFFSET, CONST_DROPOUT,         CONST_LSE,
+              CONST_DELTA,    CONST_RELATIVE,  CONST_BEFORE,   CONST_AFTER,           CONST_ALIBI},
     .why = "cooperative matrices (VK_KHR_cooperative_matrix)",
     .fits = fits_backward_khr,
     .size = size_backward_khr,
