@@ -171,6 +171,8 @@ uint64_t queries_walked(const struct count *c, uint64_t length, uint64_t rows, u
 /* Of tiles of keys: how many steps of queries they walk over; and of their parts, with queries, how many have sums of a
  * query, all queries together. */
 uint64_t steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step);
+/* Of tiles of queries: how many steps of keys they walk over. */
+uint64_t key_steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step);
 uint64_t parts_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step, uint64_t parts);
 /* Attention's forward pass by tiles of queries, each read once. */
 void count_attention(struct count *c);
