@@ -225,15 +225,16 @@ static bool submit(struct backend_device *d, VkQueue queue, const struct copy *c
     return device_queue(d, queue, &info, 1, fence, e);
 }
 
-/* The fence is that of the queue that computes: then the semaphore has been waited for, too. */
+/* The semaphore is used again after UPS more: then what waits for it is done. */
 bool vulkan_copies_up(struct backend_device *d, const struct transfer *list, int n, struct error *e)
 {
     if (!n) return true;
     TRY(device_check(d, e) && copies_make(d, e));
     struct copy *copy = &d->beside->ups[d->beside->next_up++ % UPS];
     TRY(copy_await(d, copy, e) && copy_make(d, copy, e) && list_record(d, copy->commands, list, n, true, e));
-    TRY(submit(d, d->up, copy, true, false, VK_NULL_HANDLE, e) &&
-        submit(d, d->queue, copy, false, true, copy->fence, e));
+    if (d->n_copied == COPIED_MOST) TRY(device_queue(d, d->queue, NULL, 0, VK_NULL_HANDLE, e));
+    TRY(submit(d, d->up, copy, true, false, copy->fence, e));
+    d->copied[d->n_copied++] = copy->semaphore;
     copy->started = clock_ns();
     return copy->under_way = true;
 }

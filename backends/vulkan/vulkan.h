@@ -294,6 +294,9 @@ void statistics_translate(const VkPipelineExecutableStatisticKHR *list, uint32_t
 
 /* ---- device.c: logical devices ---- */
 
+/* Copies up that nothing waits for yet, at most. */
+enum { COPIED_MOST = 8 };
+
 struct backend_device {
     const struct host *host;
     struct instance instance;
@@ -305,9 +308,12 @@ struct backend_device {
     VkQueue transfer_queue;   /* for transfers beside it, NULL: none */
     uint32_t transfer_family; /* its family, and that of `queue` where there is none */
     VkQueue up, down;         /* of copies beside runs: those of copy_family, or `queue` */
-    struct beside *beside;    /* copies.c; NULL: not made yet */
-    bool pin_failed;          /* of memory of the host's: copies are waited for */
-    struct mutex queueing;    /* of all queues */
+    /* Copies up: what is submitted to `queue` next waits for them. */
+    VkSemaphore copied[COPIED_MOST];
+    uint32_t n_copied;
+    struct beside *beside; /* copies.c; NULL: not made yet */
+    bool pin_failed;       /* of memory of the host's: copies are waited for */
+    struct mutex queueing; /* of all queues */
     void (*queue_lock)(void *user);
     void (*queue_unlock)(void *user);
     void *queue_user;

@@ -68,7 +68,7 @@ int backward_piece_of(const struct wherry_session *s, int tensor)
 bool backward_submit(struct wherry_session *s, int piece, struct error *e)
 {
     const int gradient = piece ? -1 : s->graph.out_gradient;
-    const struct pass_part part = {.slot = !(piece % RUN_SLOTS),
+    const struct pass_part part = {.slot = (piece + 1) % PASS_SLOTS,
                                    .first = s->pieces[piece],
                                    .end = s->pieces[piece + 1],
                                    .upload = gradient,
