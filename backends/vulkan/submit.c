@@ -45,6 +45,7 @@ static VkResult submit(struct backend_device *d, VkQueue queue, const VkSubmitIn
     enum { BATCHES = 8 };
     VkPipelineStageFlags stages[COPIED_MOST];
     VkSubmitInfo own[BATCHES] = {{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO}};
+    if (queue == d->queue) d->computed_last = false;
     if (queue != d->queue || !d->n_copied) return d->vk.QueueSubmit(queue, n, batches, fence);
     const bool joins = n && n <= BATCHES && !batches->waitSemaphoreCount && !batches->pNext;
     if (joins) memcpy(own, batches, n * sizeof *own);

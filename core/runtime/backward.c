@@ -49,7 +49,7 @@ bool backward_divide(struct wherry_session *s, struct error *e)
     for (int i = s->boundary; s->pieces && i < s->n_calls; i++) {
         if (i == s->boundary || s->ends[i - 1]) s->pieces[s->n_pieces++] = i;
         since += bytes[i];
-        s->ends[i] = since > 0 && since >= all / EXCHANGE_PIECES && i + 1 < s->n_calls;
+        s->ends[i] = since > 0 && since >= exchange_piece_least(all, s->n_pieces - 1) && i + 1 < s->n_calls;
         if (s->ends[i]) since = 0;
     }
     if (s->pieces) s->pieces[s->n_pieces] = s->n_calls;

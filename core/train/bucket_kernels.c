@@ -260,11 +260,12 @@ bool bucket_kernels_list(struct bucket_kernels *k, const uint32_t *rows, uint64_
 
 /* ---- runs ---- */
 
-static bool submit(struct bucket_kernels *k, int first, int count, struct error *e)
+/* `copied`: messages are copied to the host next. */
+static bool submit(struct bucket_kernels *k, int first, int count, bool copied, struct error *e)
 {
     const struct transfer upload = {.buffer = k->header, .bytes = k->header_bytes, .host = k->words};
     const struct run run = {
-        .uploads = &upload, .n_uploads = 1, .grids = k->grids, .first = first, .end = first + count};
+        .uploads = &upload, .n_uploads = 1, .grids = k->grids, .first = first, .end = first + count, .copied = copied};
     const int slot = (int)(k->runs++ % RUN_SLOTS_MOST);
     return pass_submit(k->device, k->program, slot, &k->passes[slot], &run, e);
 }
@@ -312,7 +313,7 @@ bool bucket_kernels_add(struct bucket_kernels *k, int from, int end, int sum, bo
         k->words[WIRE_ADDS] = !first;
         k->words[WIRE_CHUNK] = chunk;
         k->words[WIRE_CHUNKS] = chunks;
-        TRY(submit(k, add_step(k, l, sum, joins), 1, e));
+        TRY(submit(k, add_step(k, l, sum, joins), 1, false, e));
     }
     return true;
 }
@@ -350,7 +351,7 @@ bool bucket_kernels_take(struct bucket_kernels *k, const struct bucket_place *pl
         memcpy(&k->words[WIRE_FACTOR], &narrow, sizeof narrow);
         k->words[WIRE_CHUNK] = chunk;
         k->words[WIRE_CHUNKS] = chunks;
-        TRY(submit(k, take_step(k, l), 1, e));
+        TRY(submit(k, take_step(k, l), 1, true, e));
     }
     return true;
 }
@@ -361,7 +362,7 @@ bool bucket_kernels_pack(struct bucket_kernels *k, const struct bucket_place *pl
     const int first = pack_step(k, place->slab, sum), packs = 1 + k->scans;
     if (!count) return true;
     words_place(k, place, messages, count);
-    return floats ? submit(k, first + packs, 1, e) : submit(k, first, packs, e);
+    return floats ? submit(k, first + packs, 1, false, e) : submit(k, first, packs, true, e);
 }
 
 bool bucket_kernels_sum(struct bucket_kernels *k, const struct bucket_place *place,
@@ -378,7 +379,7 @@ bool bucket_kernels_sum(struct bucket_kernels *k, const struct bucket_place *pla
         k->words[at + OPERATION_WORDS * i] = operations[i].kind;
         k->words[at + OPERATION_WORDS * i + 1] = (uint32_t)operations[i].at;
     }
-    return submit(k, sum_step(k, place->slab), packs ? 2 : 1, e);
+    return submit(k, sum_step(k, place->slab), packs ? 2 : 1, packs, e);
 }
 
 bool bucket_kernels_unpack(struct bucket_kernels *k, const struct bucket_place *place,
@@ -386,5 +387,5 @@ bool bucket_kernels_unpack(struct bucket_kernels *k, const struct bucket_place *
 {
     if (!count) return true;
     words_place(k, place, messages, count);
-    return submit(k, sum_step(k, place->slab) + 2, 1, e);
+    return submit(k, sum_step(k, place->slab) + 2, 1, false, e);
 }
