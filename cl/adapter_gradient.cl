@@ -75,7 +75,8 @@ void adapter_gradient(BATCH_ARGUMENT
                 const uint row = d0 + ADAPTER_DEPTH + i;
                 row_at[i] = from + row / block * block_step + row % block * row_step;
             }
-            for (uint d = 0; d < ADAPTER_DEPTH; d++) {
+            UNROLL for (uint d = 0; d < ADAPTER_DEPTH; d++)
+            {
                 float mine[T_EACH];
                 UNROLL for (uint t = 0; t < T_EACH; t++) mine[t] = tile[d * PITCH + t0 + t];
                 UNROLL for (uint k = 0; k < K_EACH; k++)
