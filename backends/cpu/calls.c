@@ -75,6 +75,7 @@ static const struct knowledge knowledge[] = {
     {"optimizer_sum", KNOWS(CONST_FORM), {SLOT_PARTIALS, SLOT_Y}},
     {"optimizer_step", KNOWS(CONST_FORM), {SLOT_W, SLOT_BIAS, SLOT_IDS}},
     {"bucket_add", {0}, 0, {SLOT_X, SLOT_IDS, SLOT_GRADIENT}},
+    {"bucket_take", KNOWS(CONST_FORM), {SLOT_X, SLOT_IDS, SLOT_Y}},
     {"bucket_scan", {0}, 0, {SLOT_X, SLOT_IDS, SLOT_PARTIALS}},
     {"bucket_pack", KNOWS(CONST_FORM), {SLOT_X, SLOT_IDS, SLOT_Y}},
     {"bucket_sum", KNOWS(CONST_FORM), {SLOT_X, SLOT_IDS, SLOT_GRADIENT}},
