@@ -160,7 +160,12 @@ static void divide(const struct run *r, size_t step, const struct setting *s, ui
         d->shards[v] = (wherry_shard){.struct_size = sizeof(wherry_shard), .batches = d->batches[v], .n_batches = n};
         for (size_t b = 0, row = 0; b < n; b++) {
             uint32_t *its = d->offsets[v][b];
-            d->batches[v][b] = (wherry_batch){.struct_size = sizeof(wherry_batch), .offsets = its, .ids = to};
+            d->batches[v][b] =
+                (wherry_batch){.struct_size = sizeof(wherry_batch),
+                               .offsets = its,
+                               .ids = to,
+                               .types = r->types ? r->types + (ids - r->ids) + offsets[first + row] : NULL,
+                               .next = r->next ? r->next + step * r->rows + first + row : NULL};
             its[0] = 0;
             for (; row < rows * (b + 1) / n; row++) {
                 size_t from = row / (end - first) * examples + first + row % (end - first);
@@ -357,6 +362,12 @@ static void has_the_same_bits(void **state)
         s.shares = false;
         s.name = "masked";
         check_same(s, all, 2);
+        s.name = "next";
+        s.shards = 4;
+        s.batches = 1;
+        check_same(s, all, 2);
+        s.shards = 7;
+        s.batches = 2;
         s.name = "contrastive";
         s.shards = 8;
         check_same(s, all, 4);
@@ -367,7 +378,7 @@ static void has_the_same_bits(void **state)
 static void has_the_bits_of_a_step(void **state)
 {
     (void)state;
-    static const char *const names[] = {"contrastive", "classes", "masked"};
+    static const char *const names[] = {"contrastive", "classes", "masked", "next"};
     static const uint32_t two[] = {2};
     for (size_t d = 0; d < n_devices; d++)
         for (size_t i = 0; i < (slow(devices[d]) ? 1 : sizeof names / sizeof *names); i++) {

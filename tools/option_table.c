@@ -84,6 +84,9 @@ const struct option option_table[] = {
     {"masked", 0, TRAIN | BENCH_TRAIN, NUMBER, AT(masked), "SHARE", 0.001, 0.9,
      "mlm: tokens that are predicted (default 0.15)"},
     {"whole-words", 0, TRAIN, FLAG, AT(whole_words), NULL, 0, 0, "mlm: all tokens of a word, or none"},
+    {"next-sentence", 0, TRAIN, FLAG, AT(next_sentence), NULL, 0, 0,
+     "mlm: pairs of texts, and whether the second comes after the first is learned, too: of JSONL by \"text\", \"pair\" "
+     "and \"next\"; of lines each with the next one, or, half of them, with another"},
     {"batch", 'b', TRAIN, COUNT, AT(batch), "N", 1, 1 << 20, "examples in a step (default 32, or by --batch-tokens)"},
     {"batch-tokens", 0, TRAIN, COUNT, AT(batch_tokens), "N", 2, 1 << 24,
      "tokens in a step at most; a step has as many examples as fit"},

@@ -93,15 +93,21 @@ static int add_row(struct builder *b, int x)
     return add(b, "pool", POOL, &kind_pool_row, "pool", "bi", (const int[]){x, rows, -1}, NULL);
 }
 
+/* Rows that a dense layer stands on: of all sequences, or of those that have a label. */
+static const struct dense_rows {
+    const char *made, *einsum;
+} all_sequences = {"bo", "bi,oi->bo"}, labelled_sequences = {"bSo", "bSi,oi->bSo"};
+
 /* A dense layer on the first token's row: BERT's pooler, and what stands before a classifier. */
-static int add_dense(struct builder *b, int x, const struct op_kind *activation)
+static int add_dense(struct builder *b, int x, const struct dense_rows *rows, const struct op_kind *activation)
 {
     char name[32];
-    x = add(b, "pooler", POOLER, &kind_contract, "pooler", "bo", (const int[]){x, add_pooler(b), -1}, "bi,oi->bo");
+    x = add(b, "pooler", POOLER, &kind_contract, "pooler", rows->made, (const int[]){x, add_pooler(b), -1},
+            rows->einsum);
     int bias = add_weight(b, "b_pooler", "o", WEIGHT_POOLER_BIAS);
-    x = add(b, "pooler_bias", POOLER_BIAS, &kind_bias, "pooler_biased", "bo", (const int[]){x, bias, -1}, NULL);
+    x = add(b, "pooler_bias", POOLER_BIAS, &kind_bias, "pooler_biased", rows->made, (const int[]){x, bias, -1}, NULL);
     snprintf(name, sizeof name, "pooler_%s", activation->name);
-    return add(b, name, POOLER_TANH, activation, name, "bo", (const int[]){x, -1, -1}, NULL);
+    return add(b, name, POOLER_TANH, activation, name, rows->made, (const int[]){x, -1, -1}, NULL);
 }
 
 /* ---- modules after the pooling ---- */
@@ -183,7 +189,7 @@ static int add_embedding(struct builder *b, int x)
         x = add_pool(b, options->pool, x);
     }
     if (options->pool == WHERRY_POOL_POOLER) {
-        x = add_dense(b, x, &kind_tanh);
+        x = add_dense(b, x, &all_sequences, &kind_tanh);
         letters = LETTERS_POOLER;
     }
     x = add_modules(b, tokens, &letters, x);
@@ -212,7 +218,7 @@ static int add_classes(struct builder *b, int x)
     wherry_head_activation activation = b->options->config->head_activation;
     x = add_pool(b, WHERRY_POOL_CLS, x);
     if (activation == WHERRY_HEAD_PLAIN) return add_classifier(b, x, "b", 'i');
-    return add_classifier(b, add_dense(b, x, head_kind(activation)), "b", 'o');
+    return add_classifier(b, add_dense(b, x, &all_sequences, head_kind(activation)), "b", 'o');
 }
 
 /* ---- the vocabulary ---- */
@@ -276,12 +282,26 @@ static int add_scores(struct builder *b, int x, const struct head_rows *rows)
                (const int[]){x, add_bias(b), -1}, NULL);
 }
 
-/* The loss of tokens whose words are to be told from the others. */
-static int add_entropy(struct builder *b, int x)
+/* The loss of tokens whose words are to be told from the others, into the slice `total` of several losses (-1: it is
+ * the only one). */
+static int add_entropy(struct builder *b, int x, int total)
 {
     x = add_word_rows(b, builder_labelled(b, x), &of_labelled);
     int table = add_table(b);
-    return builder_entropy(b, x, table, add_bias(b));
+    return builder_entropy(b, x, table, add_bias(b), total);
+}
+
+/* And that of pairs whose second part is to be told to be what comes after the first, or not. */
+static int add_entropies(struct builder *b, int x)
+{
+    int masked, next, both = builder_entropies(b, &masked, &next);
+    add_entropy(b, x, masked);
+    x = add_dense(b, builder_next_rows(b, x), &labelled_sequences, &kind_tanh);
+    int w = add_weight(b, "w_next", "zo", WEIGHT_NEXT), bias = add_weight(b, "b_next", "z", WEIGHT_NEXT_BIAS);
+    x = add(b, "next", CLASSIFIER, &kind_contract, "next_scores", "bSz", (const int[]){x, w, -1}, "bSo,zo->bSz");
+    x = add(b, "next_bias", CLASSIFIER_BIAS, &kind_bias, "next_logits", "bSz", (const int[]){x, bias, -1}, NULL);
+    builder_next_entropy(b, x, next);
+    return both;
 }
 
 /* Of the scores for all tokens of a sequence one weight of each word. */
@@ -316,7 +336,9 @@ int builder_head(struct builder *b, int x)
     case WHERRY_OUTPUT_WORDS:
         return add_words(b, x);
     case WHERRY_OUTPUT_ENTROPY:
-        return add_entropy(b, x);
+        return add_entropy(b, x, -1);
+    case WHERRY_OUTPUT_ENTROPY_NEXT:
+        return add_entropies(b, x);
     default:
         return add_embedding(b, x);
     }

@@ -39,7 +39,7 @@ class ModelConfig(Structure):
                 ("epsilon", c_float), ("position_offset", c_uint32), ("embedding", c_uint32),
                 ("relative_buckets", c_uint32), ("relative_distance", c_uint32), ("head", c_int), ("labels", c_uint32),
                 ("head_activation", c_int), ("untied", c_bool), ("gate", c_int), ("without", c_uint32),
-                ("rotary_base", c_float)]
+                ("rotary_base", c_float), ("next_sentence", c_bool)]
 
 
 class ModelInfo(Structure):
@@ -74,7 +74,8 @@ class PrepareInfo(Structure):
 
 class Batch(Structure):
     _fields_ = [("struct_size", c_uint32), ("sequences", c_uint32), ("offsets", c_void_p),
-                ("ids", c_void_p), ("types", c_void_p), ("rows", c_void_p), ("labels", c_void_p)]
+                ("ids", c_void_p), ("types", c_void_p), ("rows", c_void_p), ("labels", c_void_p),
+                ("next", c_void_p)]
 
 
 class VerifyResult(Structure):

@@ -90,6 +90,9 @@ typedef struct wherry_model_config {
     /* Rotary positions: channels c and c + half of each head of Q and K are turned by position / rotary_base^(2c /
      * channels), and there is no table of positions. 0: there is one. */
     float rotary_base;
+    /* WHERRY_HEAD_VOCABULARY: there are weights, a pooler's among them, that tell whether the second part of a pair
+     * comes after the first in one text (BertForPreTraining). */
+    bool next_sentence;
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
