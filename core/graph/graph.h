@@ -113,14 +113,14 @@ enum weight {
     WEIGHT_VOCABULARY_BETA,
     WEIGHT_VOCABULARY_BIAS,  /* [v] */
     WEIGHT_VOCABULARY_TABLE, /* [v, e]: where scores do not come from the word table */
-    WEIGHT_MODULE,           /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
+    WEIGHT_NEXT,             /* [z, o]: scores of a pair being one text and of being two, of the pooler's row */
+    WEIGHT_NEXT_BIAS,
+    WEIGHT_MODULE, /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
     WEIGHT_MODULE_LAST = WEIGHT_MODULE + 2 * MODULES_MOST - 1,
     WEIGHT_SPARSE, /* [f, i]: the module that weighs tokens, f being 1 */
     WEIGHT_SPARSE_BIAS,
     WEIGHT_COLBERT, /* [f, i]: the module that projects tokens' vectors */
     WEIGHT_COLBERT_BIAS,
-    WEIGHT_NEXT, /* [z, o]: scores of a pair being one text and of being two, of the pooler's row */
-    WEIGHT_NEXT_BIAS,
     WEIGHT_ROTARY, /* [m, p]: cosine and sine of each pair of channels; of no file: the model makes it */
     WEIGHT_COUNT
 };

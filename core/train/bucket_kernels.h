@@ -35,6 +35,13 @@ struct bucket_operation {
     uint64_t at;
 };
 
+/* The kernels' calls, without memory. */
+enum bucket_call { CALL_ADD, CALL_SCAN, CALL_PACK, CALL_FLOATS, CALL_SUM, CALL_UNPACK, BUCKET_CALLS };
+bool bucket_calls(const struct wherry_session *session, wherry_wire wire, struct call out[BUCKET_CALLS],
+                  struct error *e);
+/* What runs them. */
+const struct schedule *bucket_kernels_schedule(const struct bucket_kernels *kernels, struct program **program);
+
 struct bucket_kernels *bucket_kernels_create(const struct bucket_kernels_desc *desc, struct error *e);
 void bucket_kernels_destroy(struct bucket_kernels *kernels); /* accepts NULL; waits */
 /* Bytes of the device's memory that it has. */
