@@ -56,7 +56,8 @@ sys.exit(not any(d["id"] == "vulkan:0" and d["compiles_only"] for d in json.load
 shapes=("768 12" "768 24" "768 6" "640 8")
 phases=("--layers 1" "--layers 1 --train")
 # Of training whole models: between them they have all kernels of losses, optimizers, adapters and messages.
-trainers=("--layers 1 --task mlm --wire f16" "--layers 1 --task contrastive --optimizer lamb --lora 8 --wire f32")
+trainers=("--layers 1 --task mlm --wire f16" "--layers 1 --task contrastive --optimizer lamb --lora 8 --wire f32"
+    "--layers 1 --task scored --optimizer sgd")
 own=entropy,entropy_sum,entropy_backward,pick,take,pairs,loss,loss_sum,loss_backward,handover_take,handover_give
 own=$own,optimizer_add,optimizer_step,optimizer_sum,adapter_gradient,adapter_merge
 own=$own,bucket_add,bucket_scan,bucket_pack,bucket_sum,bucket_unpack

@@ -59,7 +59,7 @@ static void number_cell(struct table *table, uint32_t number, bool known)
 }
 
 /* Whoever tells registers tells spills. */
-static void kernel_row(struct table *table, const wherry_session_kernel *k)
+static void use_row(struct table *table, const wherry_session_kernel *k)
 {
     const wherry_kernel_use *use = &k->use;
     table_cell(table, "%s", use->name);
@@ -77,7 +77,7 @@ static void kernel_row(struct table *table, const wherry_session_kernel *k)
 
 static json_t *known_json(uint32_t number, bool known) { return known ? json_integer(number) : json_null(); }
 
-static json_t *kernel_json(const wherry_session_kernel *k)
+static json_t *use_json(const wherry_session_kernel *k)
 {
     const wherry_kernel_use *use = &k->use;
     char hash[17];
@@ -106,7 +106,7 @@ static void print_kernels(struct preparation *p, const wherry_session_kernel *ke
     struct table table = {.columns = "<kernel|>launches|>registers|>spilled|>shared|>waves|>code|~sizes", .width = 120};
     uint32_t spilling = 0;
     for (size_t n = 0; n < count; n++) {
-        kernel_row(&table, &kernels[n]);
+        use_row(&table, &kernels[n]);
         spilling += kernels[n].use.spilled_bytes > 0;
     }
     if (count) table_print(&table, &p->out);
@@ -140,7 +140,7 @@ static int tell_session(struct preparation *p)
     }
     if (!status && p->sessions) {
         json_t *list = need(json_array());
-        for (size_t n = 0; n < count; n++) json_array_append_new(list, kernel_json(&kernels[n]));
+        for (size_t n = 0; n < count; n++) json_array_append_new(list, use_json(&kernels[n]));
         json_array_append_new(p->sessions,
                               need(json_pack("{s:o, s:o}", "session", session_json(tool), "kernels", list)));
     } else if (!status) {
@@ -222,7 +222,7 @@ static void tell_trainer(struct preparation *p, const struct told *told)
         return;
     }
     json_t *list = need(json_array());
-    for (size_t n = 0; n < told->count; n++) json_array_append_new(list, kernel_json(&told->kernels[n]));
+    for (size_t n = 0; n < told->count; n++) json_array_append_new(list, use_json(&told->kernels[n]));
     json_array_append_new(p->sessions, need(json_pack("{s:{s:s, s:s, s:s}, s:o}", "session", "plan", tool->plan.plan,
                                                       "dtype", dtype_name(tool->plan.dtype), "task",
                                                       train_task_name(tool->options), "kernels", list)));
