@@ -43,7 +43,8 @@ class ModelConfig(Structure):
                 ("head_norm", c_bool), ("head_mean", c_bool), ("norm", c_int), ("key_heads", c_uint32), ("head_channels", c_uint32),
                 ("head_norms", c_bool),
                 ("causal", c_bool), ("window", c_uint32), ("global_every", c_uint32),
-                ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool)]
+                ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool),
+                ("next_sentence", c_bool)]
 
 
 class ModelInfo(Structure):
@@ -79,7 +80,8 @@ class PrepareInfo(Structure):
 
 class Batch(Structure):
     _fields_ = [("struct_size", c_uint32), ("sequences", c_uint32), ("offsets", c_void_p),
-                ("ids", c_void_p), ("types", c_void_p), ("rows", c_void_p), ("labels", c_void_p)]
+                ("ids", c_void_p), ("types", c_void_p), ("rows", c_void_p), ("labels", c_void_p),
+                ("next", c_void_p)]
 
 
 class VerifyResult(Structure):
