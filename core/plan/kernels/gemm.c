@@ -228,7 +228,7 @@ const struct variant variant_gemm = {
               CONST_Y_OFFSET,   CONST_FORM,       CONST_M,           CONST_DROPOUT,
               CONST_KEPT,       CONST_DERIVATIVE, CONST_COLUMN_SUMS, CONST_RUNTIME,
               CONST_GATE,       CONST_ROTARY,     CONST_HEAD_DIM,    CONST_QKV_INTERLEAVED,
-              CONST_SCALES},
+              CONST_SCALES,     CONST_KEY_HEADS},
     .fits = fits,
     .why = "the tile whose last round of work-groups is fullest",
     .size = size,

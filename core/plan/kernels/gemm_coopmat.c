@@ -253,7 +253,7 @@ const struct variant variant_gemm_coopmat = {
               CONST_NORM,        CONST_DELTA,
               CONST_HEAD_DIM,    CONST_GATE,
               CONST_ROTARY,      CONST_QKV_INTERLEAVED,
-              CONST_SCALES},
+              CONST_KEY_HEADS,   CONST_SCALES},
     .why = "cooperative matrices: f16 added in f32 by matrix units",
     .fits = fits,
     .size = size,
