@@ -111,9 +111,9 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "weights %d is none of wherry_weights", (int)desc->weights);
     if (s->int8 && desc->training)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are for inference: train with those of the dtype");
-    if (s->int8 && s->bf16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are multiplied in f32%s: use that dtype",
-                    device->f16 ? " or f16" : "");
+    if (s->int8 && s->bf16 && !s->f16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are multiplied in f32 on %s: use that dtype",
+                    s->device->info.id);
     if (!s->bf16) return true;
     if (!device->bf16 && !device->f16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
