@@ -185,7 +185,7 @@ static bool store_int8(struct graph *g, struct error *e)
             return fail(e, WHERRY_STATUS_UNSUPPORTED,
                         "layouts: %s lies in another order than in the model's files, int8 weights do not",
                         g->tensors[t].name);
-        g->tensors[t].int8 = (uint32_t)dims_volume(&g->dims, &(struct batch_shape){0}, columns);
+        g->tensors[t].int8 = letters_volume(g, columns);
     }
     return true;
 }
