@@ -13,6 +13,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_d
 STATUS_OK, STATUS_TOO_LONG, STATUS_CANCELLED = 0, 10, 12
 OUTPUT_EMBEDDING, OUTPUT_CLASSES = 0, 1
 DTYPES = {None: 0, "f32": 1, "f16": 2, "bf16": 3}
+WEIGHTS = {None: 0, "int8": 1}
 DTYPE_NAMES = {1: "f32", 2: "f16", 3: "bf16"}
 DEVICE_TYPES = ("other", "GPU", "integrated GPU", "virtual GPU", "CPU")
 FOR_EVER = 2**64 - 1  # nanoseconds
