@@ -48,6 +48,7 @@
 #define BEGIN_LSE
 #endif
 #include "distances.h"
+#include "masked.h"
 #if RELATIVE > 0
 #define ARGUMENT_RELATIVE , INPUT(relative)
 #define BEGIN_RELATIVE BEGIN(relative)

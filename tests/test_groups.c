@@ -49,6 +49,8 @@ struct shape {
     uint32_t without;  /* biases */
     float rotary_base; /* 0: positions by a table */
     wherry_norm norm;
+    bool causal, alibi;
+    uint32_t window, global_every, global_first;
 };
 enum { NO_BIAS = 15 };
 
@@ -111,6 +113,18 @@ static const struct shape shapes[] = {
      .without = WHERRY_WITHOUT_EMBED_NORM, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .few = "flash-f16"},
     {"rms-one", 21, 1, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE,
      .opencl = "flash-f32", .vulkan = "flash-f16"},
+    /* Windows of 8, at their edges; the second layer sees all. */
+    {"window", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {8, 9, 16, 17, 70, 1}, 2, .train = true,
+     .opencl = "flash-f32 unfused-f16", .few = "flash-f16", .window = 8, .global_every = 2, .global_first = 1},
+    {"window-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, true, WHERRY_POOL_CLS, -1, {64, 65, 128, 129, 300}, .opencl = "flash-f16", .window = 64, .rotary_base = 10000},
+    {"window-33", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {200, 33, 300}, .opencl = "flash-f32", .window = 33},
+    {"causal", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, .train = true,
+     .opencl = "flash-f16 unfused-f32", .few = "flash-f16", .causal = true},
+    {"causal-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, -1, {129, 64, 200}, .opencl = "flash-f32 flash-f16", .forward = true, .causal = true},
+    {"causal-window", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {140, 20, 7}, .train = true, .opencl = "flash-f32", .causal = true, .window = 12},
+    {"alibi", 60, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, .train = true,
+     .opencl = "flash-f32 paper-f16", .few = "flash-f16", .alibi = true},
+    {"alibi-window", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {129, 33, 200}, .opencl = "flash-f16", .alibi = true, .window = 40},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
     {"roomy-32", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129, 200}, .tokens = 8448},
 };
@@ -192,7 +206,12 @@ static void test_one(void **state)
                                   .gate = s->gate,
                                   .without = s->without,
                                   .rotary_base = s->rotary_base,
-                                  .norm = s->norm};
+                                  .norm = s->norm,
+                                  .causal = s->causal,
+                                  .alibi = s->alibi,
+                                  .window = s->window,
+                                  .global_every = s->global_every,
+                                  .global_first = s->global_first};
     if (s->labels) config.head = s->head_activation ? WHERRY_HEAD_SEQUENCE : WHERRY_HEAD_TOKENS;
     config.embedding = s->embedding;
     if (s->vocabulary == WHERRY_OUTPUT_ENTROPY)

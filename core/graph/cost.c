@@ -1,6 +1,7 @@
 /* Flop and bytes of operators and groups. */
 #include "graph/group.h"
 #include "graph/kinds.h"
+#include "graph/mask.h"
 
 /* A layernorm without a beta adds none, nor does its gradient sum one. */
 static double flops_per_element(const struct op *o)
@@ -9,7 +10,8 @@ static double flops_per_element(const struct op *o)
     return o->kind->flops_per_element - (less ? 1 : 0);
 }
 
-double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o)
+/* Of scores, those of the keys that are seen. */
+static double flops_of(const struct graph *g, const struct batch_shape *b, const struct op *o)
 {
     if (*o->einsum) {
         char letters[16];
@@ -17,6 +19,18 @@ double op_flops(const struct graph *g, const struct batch_shape *b, const struct
         return 2 * (double)dims_volume(&g->dims, b, letters);
     }
     return flops_per_element(o) * (double)tensor_elements(g, b, o->kind->flops_on_input ? o->in[0] : o->out[0]);
+}
+
+double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o)
+{
+    if (o->layer < 0) return flops_of(g, b, o);
+    struct mask mask = graph_mask(g, o->layer);
+    struct batch_shape seen = *b;
+    seen.pairs = mask_pairs(&mask, b);
+    double bias = mask.alibi && (o->kind == &kind_softmax || o->kind == &kind_softmax_recompute)
+                      ? (double)tensor_elements(g, &seen, o->out[0])
+                      : 0;
+    return flops_of(g, &seen, o) + bias;
 }
 
 /* Sums of all sequences by distance: what lies after a sequence's is nothing. */

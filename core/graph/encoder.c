@@ -99,7 +99,7 @@ static int add_embeddings(struct builder *b)
     int ids = add_batch(b, "ids", BATCH_IDS);
     int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", row), ids,
                       add_weight(b, "word", narrow ? "ve" : "vi", WEIGHT_WORD), -1, NULL);
-    if (!(b->options->config->rotary_base > 0))
+    if (!(b->options->config->rotary_base > 0) && !b->options->config->alibi)
         x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position,
                       builder_value(b, "embed.position", row), x, add_batch(b, "positions", BATCH_POSITIONS),
                       add_weight(b, "position", narrow ? "me" : "mi", WEIGHT_POSITION), NULL);
@@ -199,6 +199,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['d'] = c->relative_buckets;
     out->dims.of['z'] = 2;
     out->relative_distance = c->relative_distance;
+    out->masks = (struct masks){c->causal, c->alibi, c->window, c->global_every, c->global_first};
     out->dims.of['c'] = c->labels;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;

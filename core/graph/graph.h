@@ -318,6 +318,12 @@ struct op {
     const struct op_row *row; /* that it was made of in a layer's forward pass (graph/builder.h), else NULL */
 };
 
+/* What the configuration says of keys that queries see (wherry_model.h); layers differ (graph/mask.h). */
+struct masks {
+    bool causal, alibi;
+    uint32_t window, global_every, global_first;
+};
+
 struct graph {
     const struct host *host;
     struct dims dims;
@@ -331,6 +337,7 @@ struct graph {
     int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
     int in_gradient;  /* training: the gradient of `input`, -1: there is none */
     uint32_t relative_distance; /* of a bias by distance: that of its last row */
+    struct masks masks;         /* which keys a query sees, and its scores' bias from distance alone */
     uint32_t channel_stride;    /* of tensors in channel-major order: from one to the next, 0: there are none */
     bool pre_layernorm;
     bool save_all; /* training: what the forward pass writes stays until the end */

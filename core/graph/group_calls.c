@@ -168,6 +168,7 @@ static void set_order(const struct graph *g, const struct group *group, struct c
 static void split_attention(struct call calls[GROUP_MAX_CALLS], int *count)
 {
     static const uint8_t shared[] = {CONST_HEADS, CONST_HEAD_DIM, CONST_SCALE, CONST_X_STRIDE, CONST_X_OFFSET};
+    static const uint8_t others[] = {CONST_QKV_INTERLEAVED, CONST_BEFORE, CONST_AFTER};
     struct call *first = &calls[0], *second = &calls[1];
     if (strcmp(first->kernel, "attention_backward")) return;
     memset(second, 0, sizeof *second);
@@ -175,7 +176,8 @@ static void split_attention(struct call calls[GROUP_MAX_CALLS], int *count)
     second->launch = LAUNCH_ELEMENTS;
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         call_set(second, shared[i], call_get(first, shared[i], 0));
-    if (call_get(first, CONST_QKV_INTERLEAVED, 0)) call_set(second, CONST_QKV_INTERLEAVED, 1);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (call_get(first, others[i], 0)) call_set(second, others[i], call_get(first, others[i], 0));
     call_set(second, CONST_N, call_get(first, CONST_HEADS, 1) * call_get(first, CONST_HEAD_DIM, 1));
     for (int i = 0; i < first->n_arguments; i++)
         if (first->arguments[i].slot == SLOT_Y) call_add(second, SLOT_Y, true, first->arguments[i].tensor);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/kinds.h"
+#include "graph/mask.h"
 #include "interface/interface.h"
 #include "interface/random.h"
 
@@ -94,19 +95,32 @@ REFERENCE(reference_dropout)
             for (size_t j = 0, statistic = b->offsets[s] * (size_t)g->dims.of['h'] + h; j < length;                    \
                  j++, statistic += g->dims.of['h'])
 
+/* y = what the exponential is taken of, of the row of query j: -infinity for keys that it does not see. */
+static void scale_scores(const struct graph *g, const struct op *o, size_t head, size_t j, size_t length,
+                         const double *x, double *y)
+{
+    struct mask mask = graph_mask(g, o->layer);
+    double slope = mask.alibi ? mask_slope(g->dims.of['h'], (uint32_t)head) : 0;
+    for (size_t k = 0; k < length; k++) {
+        double apart = k < j ? (double)(j - k) : (double)(k - j);
+        y[k] = mask_sees(&mask, (int64_t)j, (int64_t)k) ? o->attribute * x[k] - slope * apart : -INFINITY;
+    }
+}
+
 REFERENCE(reference_softmax)
 {
     (void)e;
     const double *x = value(g, v, o->in[0]);
-    double *y = value(g, v, o->out[0]), scale = o->attribute;
+    double *y = value(g, v, o->out[0]);
     double *lse = o->out[1] >= 0 ? value(g, v, o->out[1]) : NULL;
     FOR_SCORE_ROWS(s, h, j, length, statistic)
     {
-        double max = x[0], sum = 0;
-        for (size_t i = 1; i < length; i++) max = x[i] > max ? x[i] : max;
-        for (size_t i = 0; i < length; i++) sum += y[i] = exp(scale * (x[i] - max));
+        double max = -INFINITY, sum = 0;
+        scale_scores(g, o, h, j, length, x, y);
+        for (size_t i = 0; i < length; i++) max = y[i] > max ? y[i] : max;
+        for (size_t i = 0; i < length; i++) sum += y[i] = exp(y[i] - max);
         for (size_t i = 0; i < length; i++) y[i] /= sum;
-        if (lse) lse[statistic] = scale * max + log(sum);
+        if (lse) lse[statistic] = max + log(sum);
         x += length;
         y += length;
     }
@@ -117,10 +131,11 @@ REFERENCE(reference_softmax_recompute)
 {
     (void)e;
     const double *x = value(g, v, o->in[0]), *lse = value(g, v, o->in[1]);
-    double *y = value(g, v, o->out[0]), scale = o->attribute;
+    double *y = value(g, v, o->out[0]);
     FOR_SCORE_ROWS(s, h, j, length, statistic)
     {
-        for (size_t i = 0; i < length; i++) y[i] = exp(scale * x[i] - lse[statistic]);
+        scale_scores(g, o, h, j, length, x, y);
+        for (size_t i = 0; i < length; i++) y[i] = exp(y[i] - lse[statistic]);
         x += length;
         y += length;
     }

@@ -58,9 +58,8 @@ static bool fits(const struct architecture *a, const wherry_model_config *c)
     if (c->norm != a->preset.norm || c->pre_layernorm != a->preset.pre_layernorm) return false;
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
     const wherry_model_config *preset = &a->preset;
-    if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without ||
-        c->alibi != preset->alibi)
-        return false;
+    if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without) return false;
+    if (c->causal != preset->causal || !c->window != !preset->window || c->alibi != preset->alibi) return false;
     return (a->padding != NULL) == (c->position_offset > 0) && projected == (c->embedding > 0) &&
            architecture_takes_types(a, c->token_types);
 }

@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "base/number.h"
 #include "graph/distances.h"
+#include "graph/mask.h"
 #include "model/head.h"
 #include "model/model.h"
 
@@ -112,6 +113,7 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
                     "the first layer's norm may be missing before attention (pre_layernorm) alone");
     if (!rotary_check(config, e)) return false;
     if (!distances_check(config->relative_buckets, config->relative_distance, e)) return false;
+    if (!masks_check(config, e)) return false;
     if (!(config->epsilon >= 0 && config->epsilon < 1)) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the layernorms' epsilon is %s; it must be at least 0 and less than 1",

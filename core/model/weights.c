@@ -79,7 +79,7 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     bool own = is_there(rule, config), there = own;
     bool later = (rule->weight == WEIGHT_GAMMA1 || rule->weight == WEIGHT_BETA1) &&
                  config->without & WHERRY_WITHOUT_FIRST_NORM; /* from the second layer on */
-    if (rule->presence == WEIGHT_TABLED) there = !(config->rotary_base > 0);
+    if (rule->presence == WEIGHT_TABLED) there = !(config->rotary_base > 0) && !config->alibi;
     if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
     if (rule->presence == WEIGHT_PRE_NORM) there = own && config->pre_layernorm;
     if (rule->presence == WEIGHT_OF_POOLER) there = own && (config->pooler || model_has_dense(config));

@@ -40,7 +40,8 @@ class ModelConfig(Structure):
                 ("relative_buckets", c_uint32), ("relative_distance", c_uint32), ("head", c_int), ("labels", c_uint32),
                 ("head_activation", c_int), ("untied", c_bool), ("gate", c_int), ("without", c_uint32),
                 ("rotary_base", c_float), ("rotary_base_local", c_float), ("rotary_factor", c_float),
-                ("head_norm", c_bool), ("head_mean", c_bool), ("norm", c_int)]
+                ("head_norm", c_bool), ("head_mean", c_bool), ("norm", c_int), ("causal", c_bool),
+                ("window", c_uint32), ("global_every", c_uint32), ("global_first", c_uint32), ("alibi", c_bool)]
 
 
 class ModelInfo(Structure):

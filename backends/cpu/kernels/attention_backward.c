@@ -80,12 +80,13 @@ static void load_queries(const struct work *o, size_t query, size_t queries)
 }
 
 /* Weights after dropout, and what the scores change by, of one key. `factors` are dropout's, NULL: there is none. */
-static void weigh(const struct memory *m, size_t key, size_t queries, const float *factors)
+static void weigh(const struct memory *m, size_t key, size_t queries, const float *factors, bool masked)
 {
     float *weights = m->weights + key * TILE_COLUMNS, *changes = m->changes + key * TILE_COLUMNS;
     FOR_VECTORS(i, queries)
     {
-        vec weight = v_exp2(v_load(weights + i) - v_load(m->lse + i)), change = v_load(changes + i);
+        vec score = v_load(weights + i), change = v_load(changes + i);
+        vec weight = mask_weight(masked, score, v_exp2(score - v_load(m->lse + i)));
         vec kept = weight;
         if (factors) {
             change *= v_load(factors + i);
@@ -113,8 +114,8 @@ static void add_keys(const struct work *o, const float *of_queries, const float 
     }
 }
 
-/* KEYS keys from `key` on with the tile of queries. */
-static void step_keys(const struct work *o, size_t key, size_t query, size_t queries)
+/* KEYS keys from `key` on with the tile of queries. `met`: an earlier tile has met them; `first`: the tile's first. */
+static void step_keys(const struct work *o, size_t key, size_t query, size_t queries, bool met, bool first)
 {
     const struct memory *m = &o->m;
     const struct cpu_step *s = o->s;
@@ -123,6 +124,7 @@ static void step_keys(const struct work *o, size_t key, size_t query, size_t que
     float factors[8 * TILE_COLUMNS]; /* of eight keys */
     score(vectors, o->w + key * o->w_stride, o->w_stride, keys, m->queries, o->dim, m->weights);
     distances_add(s, m->biases, key, keys, query, queries, m->weights);
+    mask_add(s, alibi_slope(s, o->head) * V_LOG2E, key, keys, query, queries, m->weights);
     score(vectors, o->v + key * o->v_stride, o->v_stride, keys, m->gradients, o->dim, m->changes);
     for (size_t k = 0; k < keys; k++) {
         if (o->drop.threshold && k % 8 == 0) {
@@ -131,19 +133,17 @@ static void step_keys(const struct work *o, size_t key, size_t query, size_t que
                          (uint32_t)((o->own->first + query) * o->heads + o->head), (uint32_t)o->heads,
                          (uint32_t)(key + k));
         }
-        weigh(m, k, queries, o->drop.threshold ? factors + k % 8 * TILE_COLUMNS : NULL);
+        weigh(m, k, queries, o->drop.threshold ? factors + k % 8 * TILE_COLUMNS : NULL, is_masked(s));
     }
     distances_sum(s, m->distances, key, keys, query, queries, m->changes);
     float *y = s->at[SLOT_Y];
     add_keys(o, m->weights, m->gradient_panels, keys, queries,
-             y + s->value[CONST_V_OFFSET] + row * o->v_stride + step_head(s, o->head, o->v_stride), o->v_stride,
-             query > 0);
+             y + s->value[CONST_V_OFFSET] + row * o->v_stride + step_head(s, o->head, o->v_stride), o->v_stride, met);
     add_keys(o, m->changes, m->query_panels, keys, queries,
-             y + s->value[CONST_W_OFFSET] + row * o->w_stride + step_head(s, o->head, o->w_stride), o->w_stride,
-             query > 0);
+             y + s->value[CONST_W_OFFSET] + row * o->w_stride + step_head(s, o->head, o->w_stride), o->w_stride, met);
     for (size_t p = 0; p < o->dim; p += TILE_ROWS)
         beside(vectors, o->w + key * o->w_stride + p, o->w_stride, m->changes, keys, m->sums + p * TILE_COLUMNS,
-               key > 0);
+               !first);
 }
 
 static void backward_run(const struct cpu_step *s, size_t item, float *scratch)
@@ -167,10 +167,14 @@ static void backward_run(const struct cpu_step *s, size_t item, float *scratch)
     o.gradient = s->at[SLOT_GRADIENT] + own.first * heads * dim + head * dim;
     distances_load(s, head, V_LOG2E, o.m.biases);
     memset(o.m.distances, 0, distance_floats(s) * sizeof *o.m.distances);
+    size_t met = 0; /* keys up to here have sums already */
     for (size_t query = 0; query < own.length; query += TILE_COLUMNS) {
         size_t queries = own.length - query < TILE_COLUMNS ? own.length - query : TILE_COLUMNS;
         load_queries(&o, query, queries);
-        for (size_t key = 0; key < own.length; key += KEYS) step_keys(&o, key, query, queries);
+        struct key_range range = tile_keys(s, query, queries, own.length, KEYS);
+        for (size_t key = range.first; key < range.end; key += KEYS)
+            step_keys(&o, key, query, queries, key < met, key == range.first);
+        met = (range.end + KEYS - 1) / KEYS * KEYS;
         rows_transpose_back(o.m.sums, queries, dim,
                             s->at[SLOT_PARTIALS] + (own.first + query) * heads * dim + head * dim, heads * dim);
     }

@@ -166,11 +166,14 @@ static void tile(const struct cpu_step *s, const struct tile_place *t, float *sc
     queries_pack(x, x_stride, queries, dim, scale * V_LOG2E, m.queries);
     distances_load(s, t->head, V_LOG2E, m.f32.biases);
     soften_begin(&m.f32, tile_rows_of(dim));
-    for (size_t key = 0; key < t->length; key += KEYS_BF16) {
-        size_t keys = t->length - key < KEYS_BF16 ? t->length - key : KEYS_BF16;
+    m.f32.masked = is_masked(s);
+    struct key_range met = tile_keys(s, t->at, queries, t->length, KEY_UNIT);
+    for (size_t key = met.first; key < met.end; key += KEYS_BF16) {
+        size_t keys = met.end - key < KEYS_BF16 ? met.end - key : KEYS_BF16;
         keys_pack(w + key * w_stride, w_stride, keys, dim, m.keys);
         multiply(m.keys, keys, m.queries, dim, m.f32.scores, false);
         distances_add(s, m.f32.biases, key, keys, t->at, queries, m.f32.scores);
+        mask_add(s, alibi_slope(s, t->head) * V_LOG2E, key, keys, t->at, queries, m.f32.scores);
         for (size_t lane = 0; lane < queries; lane += LANES) soften(&m.f32, keys, dim, lane);
         weights_pack(m.f32.scores, keys, m.weights);
         values_pack(v + key * v_stride, v_stride, keys, dim, m.values);

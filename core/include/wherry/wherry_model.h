@@ -109,6 +109,14 @@ typedef struct wherry_model_config {
     bool head_norm; /* a norm stands after a classifier's dense layer and its activation */
     bool head_mean; /* WHERRY_HEAD_SEQUENCE: it reads the mean of a text's tokens, not the first one */
     wherry_norm norm; /* of all but the modules after the pooling */
+    /* Which keys a query sees, and what their scores get. No key after it: */
+    bool causal;
+    /* Only keys with |i - j| <= window; 0: all. Of layers with (layer % global_every) == global_first a query sees all
+     * keys (but with `causal`); global_every 0: there are none. */
+    uint32_t window, global_every, global_first;
+    /* ALiBi: a score gets -slope(head) * |i - j| (slopes fall geometrically, the rule of Press et al.), and there is no
+     * table of positions. */
+    bool alibi;
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
