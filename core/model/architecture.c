@@ -6,12 +6,13 @@
 #include "base/text.h"
 
 extern const struct architecture architecture_bert, architecture_roberta, architecture_distilbert, architecture_electra,
-    architecture_mpnet, architecture_nomic_bert, architecture_gte, architecture_modernbert, architecture_jina_bert;
+    architecture_mpnet, architecture_nomic_bert, architecture_gte, architecture_modernbert, architecture_jina_bert,
+    architecture_jina_v3;
 
 static const struct architecture *const architectures[] = {
-    &architecture_bert,    &architecture_roberta,    &architecture_distilbert,
-    &architecture_electra, &architecture_mpnet,      &architecture_nomic_bert,
-    &architecture_gte,     &architecture_modernbert, &architecture_jina_bert};
+    &architecture_bert,      &architecture_roberta,    &architecture_distilbert, &architecture_electra,
+    &architecture_mpnet,     &architecture_nomic_bert, &architecture_gte,        &architecture_modernbert,
+    &architecture_jina_bert, &architecture_jina_v3};
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 /* "BertModel", "BertForMaskedLM", "BertLMHeadModel": not "BertweetModel", "JinaBertModel". Only where a model_type says

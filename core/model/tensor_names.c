@@ -128,7 +128,7 @@ void model_tensor(const struct wherry_model *model, enum weight weight, int laye
     }
     const struct architecture *a = model_architecture(model, &family);
     out->kind = rule->kind;
-    out->rank = weight_shape(model->architecture, rule, &model->info.config, out->shape);
+    out->rank = weight_shape(a, rule, &model->info.config, out->shape);
     if (stored->tensor)
         snprintf(out->name, sizeof out->name, "%s", stored->tensor->name);
     else if (a && a->modules[weight][part])

@@ -239,5 +239,30 @@ JINA = [
 ]
 JINA_TRAINED = [Later("train-jina", JinaConfig, JinaBertModel, {**SIZES, **SMALL})]
 
-MODELS = GTE + MODERN + JINA
-TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED
+# ---- Jina v3 ----
+
+
+def flash_names(names):
+    """What the program that came with the first files calls them, as transformers saves them, too."""
+    return renamed(names, [(r"(^|\.)layers\.", r"\1encoder.layers."), (r"self_attn\.[qkv]_proj", "mixer.Wqkv"),
+                           (r"self_attn\.o_proj", "mixer.out_proj"), ("post_attention_layernorm", "norm1"),
+                           ("post_mlp_layernorm", "norm2"), (r"embeddings\.LayerNorm", "emb_ln")],
+                   ("q_proj", "k_proj", "v_proj"))
+
+
+def flash(**more):
+    return {**SIZES, "layer_norm_eps": 1e-5,
+            "rope_parameters": {"rope_type": "default", "rope_theta": more.pop("rope_theta", 200.0)}, **more}
+
+
+FLASH = [
+    Later("jina3", hf.JinaEmbeddingsV3Config, hf.JinaEmbeddingsV3Model, flash()),
+    Later("jina3-saved", hf.JinaEmbeddingsV3Config, hf.JinaEmbeddingsV3ForSequenceClassification,
+          flash(rope_theta=30.0, num_attention_heads=2, vocab_size=61), "F16", True, names=flash_names),
+    Later("jina3-words", hf.JinaEmbeddingsV3Config, hf.JinaEmbeddingsV3ForMaskedLM,
+          flash(num_attention_heads=1, hidden_act="relu"), "F32", names=flash_names),
+]
+FLASH_TRAINED = [Later("train-jina3", hf.JinaEmbeddingsV3Config, hf.JinaEmbeddingsV3Model, flash(**SMALL))]
+
+MODELS = GTE + MODERN + JINA + FLASH
+TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED
