@@ -259,7 +259,7 @@ static void describes_random_models(void **state)
         again = opened(to);
         wherry_model_config have = again->info.config;
         assert_memory_equal(&have, &model->info.config, sizeof have);
-        assert_true(compare(model, again, 1) >= 36);
+        assert_true(compare(model, again, 1) >= (i < 8 ? 36 : 26)); /* files of later ones stack matrices */
         model_close(again);
         model_close(model);
         free(to);
