@@ -3,6 +3,9 @@
 #ifndef HEADS
 #define HEADS 1
 #endif
+#ifndef KEY_HEADS
+#define KEY_HEADS 0
+#endif
 #ifndef HEAD_DIM
 #define HEAD_DIM 32
 #endif
@@ -39,6 +42,8 @@
 #ifndef Y_OFFSET
 #define Y_OFFSET 0
 #endif
+
+#include "heads.h"
 
 #if LSE == LSE_WRITE
 #define ARGUMENT_LSE , OUTPUT_OF(float, lse)

@@ -102,26 +102,20 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 
     const uint sequences = batch[HEADER_SEQUENCES];
     const uint sequence = group_number() % max(sequences, 1u);
-    const uint head = group_number() / max(sequences, 1u) % HEADS;
-    const uint part = group_number() / max(sequences, 1u) / HEADS;
+    const uint key_head = group_number() / max(sequences, 1u) % KEY_HEAD_COUNT;
+    const uint part = group_number() / max(sequences, 1u) / KEY_HEAD_COUNT;
     if (sequences > 0 && part < PARTS) {
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
         const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
         const float scale = as_float((uint)SCALE) * LOG2E;
 #if RELATIVE > 0
-        load_biases(biases, relative, batch, head, LOG2E);
+        load_biases(biases, relative, batch, key_head, LOG2E); /* with a bias by distance Q has no more heads */
         for (uint i = local_number(); i < DIAGONAL_SUMS; i += LOCAL_SIZE) diagonals[i] = 0.0f;
-#endif
-#if ALIBI
-        const float slope = alibi_slope(HEADS, head) * LOG2E;
 #endif
 
         for (uint key0 = part * TILE_M; key0 < length; key0 += PARTS * TILE_M) {
-            const uint x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
-            const uint w_at = W_OFFSET + (first + key0) * W_STRIDE + HEAD_AT(head, W_STRIDE);
-            const uint v_at = V_OFFSET + (first + key0) * V_STRIDE + HEAD_AT(head, V_STRIDE);
-            const uint gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
-            const uint partials_at = part * batch[HEADER_TOKENS] * GRADIENT_STRIDE + gradient_at;
+            const uint w_at = W_OFFSET + (first + key0) * W_STRIDE + HEAD_AT(key_head, W_STRIDE);
+            const uint v_at = V_OFFSET + (first + key0) * V_STRIDE + HEAD_AT(key_head, V_STRIDE);
             const uint keys = length - key0;
             const uint last_key = key0 + min(keys, (uint)TILE_M) - 1;
             const uint first_query = (uint)mask_first_query((int)key0, AFTER) / TILE_N * TILE_N;
@@ -134,7 +128,17 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 value_sum[i] = (float4)(0.0f);
             }
 
-            for (uint query0 = first_query; query0 < end_query; query0 += TILE_N) {
+            /* All queries of the heads of Q, one head after the other. */
+            const uint query_tiles = (end_query - first_query + TILE_N - 1) / TILE_N;
+            for (uint step = 0; step < KEY_HEAD_MEMBERS * query_tiles; step++) {
+                const uint head = key_head * KEY_HEAD_MEMBERS + step / query_tiles;
+                const uint query0 = first_query + step % query_tiles * TILE_N;
+#if ALIBI
+                const float slope = alibi_slope(HEADS, head) * LOG2E;
+#endif
+                const uint x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
+                const uint gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
+                const uint partials_at = part * batch[HEADER_TOKENS] * GRADIENT_STRIDE + gradient_at;
                 const uint queries = min(length - query0, (uint)TILE_N);
                 const bool begins = key0 < (uint)mask_first_key((int)query0, BEFORE) / TILE_M * TILE_M + PARTS * TILE_M;
 #if MASKED
@@ -262,7 +266,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         }
 #if RELATIVE > 0
         barrier(CLK_LOCAL_MEM_FENCE);
-        store_distances(distances, 2 * first * HEADS + head, length, diagonals);
+        store_distances(distances, 2 * first * HEADS + key_head, length, diagonals);
 #endif
         LAST_BARRIER;
     }

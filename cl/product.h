@@ -89,6 +89,41 @@ INLINE uint4 fetch_vector(__global const storage *from, const uint at, const boo
     return pack_vector(v);
 }
 
+/* The same of elements of 8 bits, which stay so in the first words of raw until widen_bytes makes them VECTOR elements
+ * of the storage type. */
+INLINE uint4 fetch_bytes(__global const char *from, const uint at, const bool there, const uint k, const uint end,
+                         const bool wide)
+{
+    uint4 raw = (uint4)(0);
+    if (wide) {
+        if (there && k < end) {
+#if F16
+            raw.xy = *(__global const uint2 *)(from + at);
+#else
+            raw.x = *(__global const uint *)(from + at);
+#endif
+        }
+        return raw;
+    }
+    UNROLL
+    for (uint c = 0; c < VECTOR; c++) {
+        const uint byte = there && k + c < end ? (uchar)from[at + c] : 0;
+        if (c < 4)
+            raw.x |= byte << c * 8;
+        else
+            raw.y |= byte << (c - 4) * 8;
+    }
+    return raw;
+}
+
+INLINE uint4 widen_bytes(const uint4 raw)
+{
+    float v[VECTOR];
+    UNROLL
+    for (uint c = 0; c < VECTOR; c++) v[c] = (float)(char)(uchar)((c < 4 ? raw.x : raw.y) >> c % 4 * 8);
+    return pack_vector(v);
+}
+
 /* Four rows of VECTOR elements, raw[first] and the next three, become VECTOR quads: tile[at], tile[at + quads], ... */
 #define PUT_ROWS(tile, at, quads, raw, first) put_rows(tile, at, quads, (raw) + (first))
 

@@ -1,7 +1,12 @@
 /* Rotary positions (core/graph/rotary.c): which columns of a row of Q, K and V are turned, and by what. Twin of
  * shaders/rotary.glsl. */
 
-#define ROTARY_TURNS(column) (QKV_INTERLEAVED != 0 ? (column) / HEAD_DIM % 3 < 2 : (column) < N / 3 * 2)
+#ifndef KEY_HEADS
+#define KEY_HEADS 0
+#endif
+/* The columns of Q and K, where V has not as many as each. */
+#define ROTARY_COLUMNS (KEY_HEADS != 0 ? N - KEY_HEADS * HEAD_DIM : N / 3 * 2)
+#define ROTARY_TURNS(column) (QKV_INTERLEAVED != 0 ? (column) / HEAD_DIM % 3 < 2 : (column) < ROTARY_COLUMNS)
 
 /* The pairs (x, y) and (z, w) of a token at `position`, from `column` on; what lies after the row's end stays. */
 static inline float4 rotary_quad(const float4 v, __global const float *table, const uint position, const uint column)

@@ -27,6 +27,9 @@
  * GATE and ROTARY as in gemm.comp: a work-item has eight columns side by side, which are whole pairs, and where a gate
  * makes four of them, neighbours' stores of 8 bytes are one access.
  *
+ * SCALES: w has elements of 8 bits, which become 16-bit floats on their way to shared memory; the sums of a column are
+ * then scaled.
+ *
  * DELTA: delta[r][h], the product of the results of a head with `saved`, where pieces have whole heads.
  *
  * NORM: x are rows before a layernorm over K, done here by every work-group of a row, where one stage holds all of k;
@@ -59,6 +62,7 @@ layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
 layout(constant_id = CONST_GATE) const uint GATE = GATE_NONE;
 layout(constant_id = CONST_ROTARY) const uint ROTARY = ROTARY_NONE;
 layout(constant_id = CONST_QKV_INTERLEAVED) const uint QKV_INTERLEAVED = 0;
+layout(constant_id = CONST_SCALES) const uint SCALES = 0;
 layout(constant_id = CONST_DELTA) const uint DELTA = 0;
 layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 8;
 layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 0;
@@ -93,6 +97,8 @@ layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
 INPUT(SLOT_W, w);
+layout(set = 0, binding = SLOT_W) restrict readonly buffer w_eights { uvec2 w_bytes[]; };
+layout(set = 0, binding = SLOT_W) restrict readonly buffer w_floats { vec4 scales[]; };
 INPUT(SLOT_BIAS, bias);
 INPUT(SLOT_RESIDUAL, residual);
 INPUT(SLOT_GAMMA, gamma);
@@ -392,6 +398,11 @@ void main()
     const uint staged = piece * SPLIT * CHUNK * SUMS_PITCH, column = column0 + piece_n + unit * 8;
     vec4 b[2] = {vec4(0.0), vec4(0.0)}, total[2] = {vec4(0.0), vec4(0.0)};
     if (BIAS != 0 && !ACROSS && column < N) LOAD_EIGHT(b, bias, column, true);
+    vec4 scale[2] = {vec4(1.0), vec4(1.0)};
+    if (SCALES != 0 && column < N) {
+        scale[0] = scales[(SCALES + column) / 4];
+        scale[1] = scales[(SCALES + column) / 4 + 1];
+    }
     uvec2 block = uvec2(0);
     ROLLED
     for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
@@ -420,8 +431,13 @@ void main()
                     v[1] += uintBitsToFloat(stages[from + s * CHUNK * SUMS_PITCH + 1]);
                 }
                 if (BIAS != 0 && ACROSS) b[0] = b[1] = vec4(LOAD(bias, row));
-                v[0] += b[0];
-                v[1] += b[1];
+                if (SCALES != 0) {
+                    v[0] = fma(v[0], scale[0], b[0]);
+                    v[1] = fma(v[1], scale[1], b[1]);
+                } else {
+                    v[0] += b[0];
+                    v[1] += b[1];
+                }
                 if (BLOCK > 1 && r % BLOCK == 0) block = kept_block(row, column);
                 epilogue(v, row, column, column_end, block);
                 if (DELTA != 0) stages[from] = uvec4(pack_quad(v[0]), pack_quad(v[1]));

@@ -97,6 +97,32 @@ layout(constant_id = CONST_CPU) const uint CPU = 0;
         raw = fetched;                                                                                                 \
     }
 
+/* The same of elements of 8 bits, whose words are name[], which stay so in the first words of raw until WIDEN_BYTES makes
+ * them VECTOR elements of the storage type. */
+#define FETCH_BYTES(raw, name, at, there, k, end, wide)                                                                \
+    {                                                                                                                  \
+        uvec4 fetched = uvec4(0);                                                                                      \
+        if (wide) {                                                                                                    \
+            if ((there) && (k) < (end)) {                                                                              \
+                fetched.x = name[(at) / 4];                                                                            \
+                if (VECTOR == 8) fetched.y = name[(at) / 4 + 1];                                                       \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            const uint last = (there) ? min((end) - min(k, end), uint(VECTOR)) : 0;                                    \
+            ROLLED                                                                                                     \
+            for (uint c = 0; c < last; c++)                                                                            \
+                fetched[c / 4] |= bitfieldExtract(name[((at) + c) / 4], int(((at) + c) % 4 * 8), 8) << c % 4 * 8;      \
+        }                                                                                                              \
+        raw = fetched;                                                                                                 \
+    }
+#define WIDEN_BYTES(raw)                                                                                               \
+    {                                                                                                                  \
+        float widened[VECTOR];                                                                                         \
+        UNROLL                                                                                                         \
+        for (uint c = 0; c < VECTOR; c++) widened[c] = float(bitfieldExtract(int(raw[c / 4]), int(c % 4 * 8), 8));     \
+        raw = pack_vector(widened);                                                                                    \
+    }
+
 /* Four rows of VECTOR elements, raw[first] and the next three, become VECTOR quads: tile[at], tile[at + quads], ... */
 #define PUT_ROWS(tile, at, quads, raw, first)                                                                          \
     {                                                                                                                  \

@@ -182,29 +182,31 @@ static void test_logits(void **state)
 /* ---- mistakes ---- */
 
 /* The least cosine of a row with what is expected. */
-static double least_cosine(const json_t *description, const wherry_model *model)
+static double least_cosine(const json_t *description, const wherry_model *model, const char *id, wherry_weights weights)
 {
-    size_t n_want, size = model->info.config.hidden;
+    size_t n_want, rows = 0, size = model->info.config.hidden;
     double least = 1;
     wherry_device *device;
     wherry_session *session;
     wherry_batch batch = golden_batch(description);
     float *want = golden_values(text_of(description, "name"), "y", &n_want);
-    size_t n_got = batch.offsets[batch.sequences] * size;
-    float *got = malloc(n_got * sizeof *got), *row = want;
+    size_t tokens = batch.offsets[batch.sequences];
+    float *got = malloc(tokens * size * sizeof *got);
     const wherry_session_desc desc = {.struct_size = sizeof desc,
-                                      .max_tokens = batch.offsets[batch.sequences],
+                                      .max_tokens = (uint32_t)tokens,
                                       .max_sequences = 8,
                                       .pool = WHERRY_POOL_NONE,
-                                      .normalize = -1};
-    EXPECT_OK(wherry_device_open(context, "reference", &device));
+                                      .normalize = -1,
+                                      .weights = weights};
+    EXPECT_OK(wherry_device_open(context, id, &device));
     EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
-    EXPECT_OK(wherry_encode(session, &batch, got, n_got));
+    EXPECT_OK(wherry_encode(session, &batch, got, tokens * size));
     for (uint32_t s = 0; s < batch.sequences; s++) {
-        uint32_t length = batch.offsets[s + 1] - batch.offsets[s];
-        for (uint32_t t = 0; t<length; t += length> 64 ? 7 : 1, row += size)
-            least = fmin(least, cosine(got + (batch.offsets[s] + t) * size, row, size));
+        uint32_t length = batch.offsets[s + 1] - batch.offsets[s], step = length > 64 ? 7 : 1;
+        for (uint32_t t = 0; t < length; t += step, rows++)
+            least = fmin(least, cosine(got + (batch.offsets[s] + t) * size, want + rows * size, size));
     }
+    assert_int_equal(rows * size, n_want);
     wherry_session_destroy(session);
     wherry_device_close(device);
     batch_free(&batch);
@@ -240,6 +242,25 @@ static const struct mistake {
     {"jina", other_half, NULL, NULL},
 };
 
+/* Every architecture with weights of 8 bits. */
+static void test_int8(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < json_array_size(models); m++) {
+        char full[96];
+        const json_t *description = json_array_get(models, m);
+        snprintf(full, sizeof full, "%s/y", text_of(description, "name"));
+        if (is_trained(description) || !safetensors_find(&golden, full)) continue;
+        wherry_model *model = open_model(description);
+        for (size_t d = 0; d < n_devices; d++) {
+            if (strchr(devices[d], ':')) continue; /* test_groups compares drivers with the reference */
+            double least = least_cosine(description, model, devices[d], WHERRY_WEIGHTS_INT8);
+            if (!(least >= 0.998)) fail_msg("%s on %s: a cosine of %.6f", full, devices[d], least);
+        }
+        wherry_model_close(model);
+    }
+}
+
 static void test_mistakes(void **state)
 {
     (void)state;
@@ -247,14 +268,14 @@ static void test_mistakes(void **state)
         const struct mistake *m = &mistakes[i];
         json_t *description = json_deep_copy(find_model(m->model));
         wherry_model *model = open_model(description);
-        assert_true(least_cosine(description, model) >= 0.99999);
+        assert_true(least_cosine(description, model, "reference", WHERRY_WEIGHTS_DEFAULT) >= 0.99999);
         wherry_model_close(model);
         if (m->key)
             json_object_set_new(json_object_get(description, "config"), m->key,
                                 json_loads(m->value, JSON_DECODE_ANY, NULL));
         model = open_model(description);
         if (m->change) m->change(&model->info.config);
-        double least = least_cosine(description, model);
+        double least = least_cosine(description, model, "reference", WHERRY_WEIGHTS_DEFAULT);
         if (!(least < 0.999)) fail_msg("%s: mistake %zu leaves a cosine of %.6f", m->model, i, least);
         wherry_model_close(model);
         json_decref(description);
@@ -458,8 +479,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),   cmocka_unit_test(test_logits), cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_vectors), cmocka_unit_test(test_logits),    cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_int8),    cmocka_unit_test(test_gradients), cmocka_unit_test(test_limits),
     };
     if (!(context = support_context(NULL, devices, &n_devices))) return 1;
     int failed = cmocka_run_group_tests(tests, setup, teardown);

@@ -31,6 +31,7 @@ static const struct shape {
     bool words;                 /* weights of the vocabulary's words, in inference */
     bool masked;                /* the loss of a masked language model, whose last strip of words is no multiple of 8 */
     wherry_gate gate;           /* and then with rotary positions */
+    bool int8;                  /* weights of 8 bits, in inference */
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -48,6 +49,7 @@ static const struct shape {
     {"masked", 64, 1, 72, WHERRY_ACTIVATION_GELU_TANH, true, {200, 90}, .masked = true},
     {"gated", 96, 3, 136, WHERRY_ACTIVATION_SILU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND},
     {"gated-tiles", 320, 5, 520, WHERRY_ACTIVATION_GELU, true, {130, 1, 257, 64}, .gate = WHERRY_GATE_FIRST},
+    {"int8", 96, 3, 136, WHERRY_ACTIVATION_GELU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND, .int8 = true},
 };
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
@@ -178,7 +180,8 @@ static void test_one(void **state)
                                       .keep_intermediates = true,
                                       .training = c->train ? &training : NULL,
                                       .kernels = c->gemm,
-                                      .layouts = c->layouts};
+                                      .layouts = c->layouts,
+                                      .weights = s->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT};
     EXPECT_OK(wherry_device_open(context, device_id, &device));
     EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
     EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
@@ -252,7 +255,8 @@ static const char *const usual[] = {"heads-64 flash wgmma training",        "hea
                                     "distances flash mma inference",        "words flash mma inference",
                                     "masked flash wgmma training",          "distances-32 flash small_batch inference",
                                     "gated flash wgmma training",           "gated flash mma training",
-                                    "gated flash small_batch inference",    "gated-tiles flash wgmma inference"};
+                                    "gated flash small_batch inference",    "gated-tiles flash wgmma inference",
+                                    "int8 flash small_batch inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;
@@ -295,6 +299,7 @@ int main(int argc, char **argv)
                     bool train = kind % 2;
                     bool choice = r == RUNG_TILED; /* several rungs' kernels in one session */
                     if (train && shapes[s].words) continue;
+                    if (shapes[s].int8 && (kind || r != RUNG_SMALL_BATCH)) continue;
                     if (kind / 2 == CHANNELS && (shapes[s].gate || strcmp(plan_names[p], "flash"))) continue;
                     if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_SMALL_BATCH) && !few_fits(&shapes[s])))
                         continue;

@@ -204,6 +204,27 @@ static void test_norms(void **unused)
             }
 }
 
+/* Heads of K and V that several of Q share, and heads whose channels are not hidden / heads. */
+static void test_grouped(void **unused)
+{
+    (void)unused;
+    for (int flash = 0; flash < 2; flash++)
+        for (uint32_t keys = 1; keys < 3; keys++) {
+            wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, flash != 0);
+            config.heads = 4;
+            config.key_heads = keys;
+            config.head_channels = 4;
+            config.rotary_base = keys == 1 ? 10 : 0;
+            config.head_norms = keys == 2;
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = WHERRY_POOL_MEAN,
+                                              .training = true,
+                                              .dropout = 0.2f,
+                                              .flash = flash,
+                                              .save = flash ? WHERRY_SAVE_DEFAULT : WHERRY_SAVE_LEAST});
+        }
+}
+
 static void test_policies(void **unused)
 {
     (void)unused;
@@ -340,9 +361,10 @@ static void test_modules(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks),   cmocka_unit_test(test_distances),      cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_policies), cmocka_unit_test(test_products_apart), cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_heads),    cmocka_unit_test(test_classes),        cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_stacks),  cmocka_unit_test(test_distances), cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_grouped), cmocka_unit_test(test_policies),  cmocka_unit_test(test_products_apart),
+        cmocka_unit_test(test_orders),  cmocka_unit_test(test_heads),     cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,8 @@ struct shape {
     uint32_t without;  /* biases */
     float rotary_base; /* 0: positions by a table */
     wherry_norm norm;
+    uint32_t key_heads, head_channels;
+    bool head_norms;
     bool causal, alibi;
     uint32_t window, global_every, global_first;
 };
@@ -85,9 +87,9 @@ static const struct shape shapes[] = {
     {"classes", 40, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 70, 7}, .opencl = "flash-f32 paper-f32", .vulkan = "flash-f16 paper-f32", .labels = 3, .head_activation = WHERRY_HEAD_RELU},
     {"token-classes", 24, 3, 33, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_DEFAULT, 0, {5, 17, 1}, .train = true,
      .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .labels = 2},
-    {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 flash-f16", .vulkan = "flash-f32 flash-f16", .labels = 1},
+    {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 flash-f16 int8", .vulkan = "flash-f32 flash-f16 int8", .labels = 1},
     {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16", .forward = true},
-    {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 flash-f16", .vulkan = "flash-f16 paper-f32", .forward = true},
+    {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 flash-f16 int8", .vulkan = "flash-f16 paper-f32 int8", .forward = true},
     {"root", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN_SQRT, -1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16", .forward = true},
     {"vocabulary", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
     {"vocabulary-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
@@ -106,13 +108,21 @@ static const struct shape shapes[] = {
      .opencl = "flash-f16", .vulkan = "flash-f32", .few = "unfused-f32"},
     {"without-biases", 40, 5, 24, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .train = true, .without = NO_BIAS,
      .opencl = "flash-f32", .vulkan = "paper-f16"},
-    {"gated-relu", 24, 2, 48, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .opencl = "flash-f32", .gate = WHERRY_GATE_FIRST},
+    {"gated-relu", 24, 2, 48, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .opencl = "flash-f32 int8", .gate = WHERRY_GATE_FIRST},
     {"modern", 36, 3, 28, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 1, 5}, 2, .train = true, .gate = WHERRY_GATE_FIRST, .rotary_base = 10000,
      .without = NO_BIAS | WHERRY_WITHOUT_NORM_BIAS | WHERRY_WITHOUT_FIRST_NORM, .opencl = "flash-f32 paper-f16", .vulkan = "flash-f16 unfused-f32", .few = "flash-f32"},
     {"rms", 40, 2, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_CLS, 1, {9, 1, 33}, 2, .train = true, .norm = WHERRY_NORM_RMS,
      .without = WHERRY_WITHOUT_EMBED_NORM, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .few = "flash-f16"},
     {"rms-one", 21, 1, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE,
      .opencl = "flash-f32", .vulkan = "flash-f16"},
+    {"grouped", 32, 4, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_MEAN, 1, {9, 1, 70}, .train = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS,
+     .rotary_base = 1000, .key_heads = 2, .head_channels = 16, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32 unfused-f16", .few = "flash-f32"},
+    {"grouped-one", 24, 3, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, 2, .train = true, .key_heads = 1,
+     .opencl = "flash-f16 transposed-copied", .vulkan = "flash-f32 transposed"},
+    {"heads-normed", 32, 4, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_LAST, 1, {9, 1, 70}, .forward = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS,
+     .rotary_base = 1000, .key_heads = 2, .head_channels = 24, .head_norms = true, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32"},
+    {"heads-trained", 20, 2, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE, .without = NO_BIAS,
+     .rotary_base = 10, .key_heads = 1, .head_channels = 10, .head_norms = true, .opencl = "flash-f32 unfused-f16", .vulkan = "flash-f16 paper-f32", .few = "flash-f32"},
     /* Windows of 8, at their edges; the second layer sees all. */
     {"window", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {8, 9, 16, 17, 70, 1}, 2, .train = true,
      .opencl = "flash-f32 unfused-f16", .few = "flash-f16", .window = 8, .global_every = 2, .global_first = 1},
@@ -141,6 +151,7 @@ static const struct layout {
     unsigned train, inference; /* the plans in which a GPU takes them */
     bool alone;                /* in training, with a shape that has `orders` */
     unsigned cpu;              /* the plan of a CPU driver, for a shape that names it */
+    bool int8;                 /* not another order, but weights of 8 bits, in inference */
 } layouts[] = {
     // clang-format off
     {"transposed",        "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui", ",w_pooler=io", FLASH | UNFUSED, FLASH, .cpu = UNFUSED},
@@ -152,6 +163,7 @@ static const struct layout {
     {"copied",            "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=iu+ui", ",w_pooler=oi+io", FLASH, .cpu = FLASH},
     {"transposed-copied", "qkv=bjhqp,w_qkv=ihqp+hqpi,w_out=hpi+ihp,w_lin1=iu+ui,w_lin2=ui+iu", ",w_pooler=io+oi", PAPER, .cpu = PAPER},
     {"channel-major",     "w_lin2=ui,active=ubj", "", FLASH, FLASH, .cpu = FLASH},
+    {"int8",              "", "", 0, FLASH | PAPER, .cpu = FLASH | PAPER, .int8 = true},
     // clang-format on
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
@@ -164,7 +176,7 @@ struct test_case {
     const struct shape *shape;
     const char *gemm;  /* NULL: as the library chooses */
     char layouts[128]; /* "": as the model has them */
-    bool train;
+    bool train, int8;
 };
 
 static wherry_context *context;
@@ -207,6 +219,9 @@ static void test_one(void **state)
                                   .without = s->without,
                                   .rotary_base = s->rotary_base,
                                   .norm = s->norm,
+                                  .key_heads = s->key_heads,
+                                  .head_channels = s->head_channels,
+                                  .head_norms = s->head_norms,
                                   .causal = s->causal,
                                   .alibi = s->alibi,
                                   .window = s->window,
@@ -233,7 +248,8 @@ static void test_one(void **state)
                                 .normalize = s->normalize,
                                 .keep_intermediates = true,
                                 .kernels = c->gemm ? c->gemm : support_kernels(c->device),
-                                .layouts = *c->layouts ? c->layouts : NULL};
+                                .layouts = *c->layouts ? c->layouts : NULL,
+                                .weights = c->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT};
     if (s->vocabulary) desc.output = s->vocabulary;
     if (s->labels) desc.output = s->head_activation ? WHERRY_OUTPUT_CLASSES : WHERRY_OUTPUT_TOKEN_CLASSES;
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
@@ -283,6 +299,7 @@ static bool takes_layout(const struct shape *s, const struct layout *layout, con
 {
     unsigned bit = 1u << plan;
     if (s->gate && strstr(layout->orders, "active=")) return false; /* a gate's halves lie side by side */
+    if (layout->int8 && train) return false;
     if (words) return (layout->cpu & bit) && support_has_word(words, layout->name);
     if (layout->alone) return train && s->orders && (layout->train & bit);
     return ((train ? layout->train : layout->inference) & bit) != 0;
@@ -330,6 +347,7 @@ static size_t add(struct test_case *c, const char *device, const struct shape *s
                             .dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32,
                             .shape = s,
                             .train = train,
+                            .int8 = layout && layout->int8,
                             .gemm = gemm};
     if (layout)
         snprintf(c->layouts, sizeof c->layouts, "%s%s", layout->orders,

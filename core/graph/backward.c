@@ -159,6 +159,15 @@ static void derive_norm(struct backward *w, const struct op *o)
     backward_give(w, o, o->in[0], dx);
 }
 
+static void derive_heads_norm(struct backward *w, const struct op *o)
+{
+    int d = backward_gradient_of(w, o->out[0]), x = w->saved[o->in[0]], gamma = backward_gradient_make(w, o->in[1]);
+    backward_emit(w, o, "_dw", DW, &kind_heads_norm_dw, gamma, d, x, -1);
+    int dx = backward_target(w, o, o->in[0]);
+    backward_emit(w, o, "_dx", DX, &kind_heads_norm_dx, dx, d, x, o->in[1]);
+    backward_give(w, o, o->in[0], dx);
+}
+
 /* The gradient of the one input, by an operator that reads its result's gradient and up to two tensors more. */
 static void derive_map(struct backward *w, const struct op *o, const struct op_kind *kind, int saved, int more)
 {
@@ -239,6 +248,7 @@ static const struct rule {
     {&kind_silu, .dx = &kind_silu_dx, .saved = READS_INPUT},
     {&kind_gate, .dx = &kind_gate_dx, .saved = READS_INPUT},
     {&kind_rotary, .derive = derive_rotary},
+    {&kind_heads_norm, .derive = derive_heads_norm},
     {&kind_gelu_tanh, .dx = &kind_gelu_tanh_dx, .saved = READS_INPUT},
     {&kind_tanh, .dx = &kind_tanh_dx, .saved = READS_OUTPUT},
     {&kind_dropout, .dx = &kind_dropout},

@@ -51,15 +51,34 @@ const char *builder_weight_dims(const struct builder *b, enum weight weight, boo
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (layer_tensors[i].weight == weight && !layer_tensors[i].parent) row = &layer_tensors[i];
     if (row->gated && is_gated(b)) return transposed != other ? row->gated_transposed : row->gated;
+    if (row->grouped && heads_grouped(b->options->config))
+        return transposed != other ? row->grouped_transposed : row->grouped;
     return row_order(row, transposed != other, b->options->layout.qkv_interleaved);
 }
 
 static const char *row_dims(const struct builder *b, const struct tensor_row *row)
 {
+    bool grouped = row->grouped && heads_grouped(b->options->config);
     if (row->channel_major && b->options->layout.channel_major) return row->channel_major;
     bool transposed = row->transposed && b->options->layout.transposed & WEIGHT_BIT(row_weight(row));
     if (row->gated && is_gated(b)) return transposed ? row->gated_transposed : row->gated;
+    if (grouped) return transposed ? row->grouped_transposed : row->grouped;
     return row_order(row, transposed, b->options->layout.qkv_interleaved);
+}
+
+/* The order of the model's files. */
+static const char *row_model(const struct builder *b, const struct tensor_row *row)
+{
+    if (row->gated_model && is_gated(b)) return row->gated_model;
+    return row->grouped && heads_grouped(b->options->config) ? row->grouped : row->dims;
+}
+
+/* Which slice of its parent's stack: of three, or of heads. */
+static uint32_t row_slice(const struct builder *b, const struct tensor_row *row)
+{
+    const wherry_model_config *config = b->options->config;
+    if (!row->slice || !heads_grouped(config)) return (uint32_t)row->slice;
+    return config->heads + (uint32_t)(row->slice - 1) * key_heads(config);
 }
 
 int builder_layer_tensor(struct builder *b, int layer, int at)
@@ -68,7 +87,7 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
     int *made = b->made[layer];
     if (made[at] >= 0) return made[at];
     const struct tensor_row *row = &layer_tensors[at];
-    const char *dims = row_dims(b, row), *model = row->gated_model && is_gated(b) ? row->gated_model : row->dims;
+    const char *dims = row_dims(b, row), *model = row_model(b, row);
     bool paired = row->paired && b->options->config->rotary_base > 0;
     struct tensor t = {.dims = dims,
                        .model_dims = row->weight && (dims != model || paired) ? model : NULL,
@@ -77,7 +96,7 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
                        .layer = layer,
                        .f32 = row->f32,
                        .parent = row->parent ? builder_layer_tensor(b, layer, row->parent) : -1,
-                       .slice = (uint32_t)row->slice,
+                       .slice = row_slice(b, row),
                        .paired = paired,
                        .gradient_of = -1};
     snprintf(t.name, sizeof t.name, "layer.%d.%s", layer, row->name);
@@ -141,6 +160,10 @@ static void set_norm(const struct builder *b, struct op *o)
 {
     static const uint32_t norms[] = {RMS_NONE, RMS_GAMMA, RMS_ONE_GAMMA};
     const wherry_model_config *config = b->options->config;
+    if (o->kind == &kind_heads_norm) {
+        o->attribute = config->epsilon;
+        o->norm = config->norm == WHERRY_NORM_RMS_ONE ? RMS_ONE_GAMMA : RMS_GAMMA;
+    }
     if (o->kind != &kind_layernorm) return;
     o->attribute = config->epsilon;
     o->norm = norms[config->norm];
@@ -225,7 +248,8 @@ static bool row_passes(const struct builder *b, const struct op_row *row, int la
     for (size_t i = 0; row->kind == &kind_bias && i < sizeof biases / sizeof *biases; i++)
         if (row->in[1] == biases[i].bias && b->options->config->without & biases[i].without) return true;
     bool first = row->role == NORM1 && !layer && b->options->config->without & WHERRY_WITHOUT_FIRST_NORM;
-    return first || (row->kind == &kind_rotary && !(b->options->config->rotary_base > 0)) ||
+    return first || (row->kind == &kind_heads_norm && !b->options->config->head_norms) ||
+           (row->kind == &kind_rotary && !(b->options->config->rotary_base > 0)) ||
            (row->kind == &kind_dropout && !(b->options->dropout > 0)) ||
            (row->kind == &kind_scores_bias && !b->options->config->relative_buckets);
 }
@@ -248,7 +272,8 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
                        .site = row->site,
                        .paper_row = row->paper[0]};
         snprintf(o.name, sizeof o.name, "layer.%d.%s", layer, row->name);
-        snprintf(o.einsum, sizeof o.einsum, "%s", row->einsum ? row->einsum : "");
+        const char *einsum = row->grouped && heads_grouped(config) ? row->grouped : row->einsum;
+        snprintf(o.einsum, sizeof o.einsum, "%s", einsum ? einsum : "");
         bool beta = o.kind != &kind_layernorm || norms_have_beta(config);
         for (int k = 0; k < OP_MAX_IN; k++)
             o.in[k] = k < (beta ? OP_ROW_IN : 2) ? builder_layer_tensor(b, layer, row->in[k]) : -1;

@@ -3,9 +3,11 @@
 #include "graph/kinds.h"
 #include "graph/mask.h"
 
-/* A layernorm without a beta adds none, nor does its gradient sum one. */
-static double flops_per_element(const struct op *o)
+/* A layernorm without a beta adds none, nor does its gradient sum one; of heads V's are not normed. */
+static double flops_per_element(const struct graph *g, const struct op *o)
 {
+    if (o->kind == &kind_heads_norm || o->kind == &kind_heads_norm_dw || o->kind == &kind_heads_norm_dx)
+        return o->kind->flops_per_element * tensor_turned(g, o->in[0]) / tensor_row_length(g, o->in[0]);
     bool less = (o->kind == &kind_layernorm && o->in[2] < 0) || (o->kind == &kind_norm_dw && o->out[1] < 0);
     return o->kind->flops_per_element - (less ? 1 : 0);
 }
@@ -18,7 +20,7 @@ static double flops_of(const struct graph *g, const struct batch_shape *b, const
         einsum_letters(o->einsum, letters);
         return 2 * (double)dims_volume(&g->dims, b, letters);
     }
-    return flops_per_element(o) * (double)tensor_elements(g, b, o->kind->flops_on_input ? o->in[0] : o->out[0]);
+    return flops_per_element(g, o) * (double)tensor_elements(g, b, o->kind->flops_on_input ? o->in[0] : o->out[0]);
 }
 
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o)
@@ -95,7 +97,8 @@ void group_bytes(const struct graph *g, const struct batch_shape *b, const struc
 {
     *read = *written = 0;
     for (int i = 0; i < group->n_reads; i++)
-        *read += group_reads_of(g, b, group, group->reads[i]) * tensor_element_bytes(g, group->reads[i], storage);
+        *read += group_reads_of(g, b, group, group->reads[i]) * tensor_element_bytes(g, group->reads[i], storage) +
+                 tensor_scale_bytes(g, group->reads[i]);
     for (int i = 0; i < group->n_writes; i++)
         *written += tensor_elements(g, b, group->writes[i]) * tensor_element_bytes(g, group->writes[i], storage);
 }

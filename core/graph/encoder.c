@@ -16,21 +16,22 @@
 /* clang-format off */
 /*   name                  role               kind             makes                reads                                    einsum               the paper's rows */
 #define ATTENTION(input) \
-    {"qkv",                QKV,               &kind_contract,  {QKV_RAW},           {input, W_QKV, NONE},                    "bji,qhpi->bjqhp",  .paper = {1, 43, 44}, .parts = 1}, \
+    {"qkv",                QKV,               &kind_contract,  {QKV_RAW},           {input, W_QKV, NONE},                    "bji,qhpi->bjqhp",  .paper = {1, 43, 44}, .parts = 1, .grouped = "bji,Qpi->bjQp"}, \
     {"qk",                 QKV,               &kind_contract,  {QK_RAW},            {input, W_QK, NONE},                     "bji,rhpi->bjrhp",  .paper = {1, 43, 44}, .parts = 2}, \
     {"v",                  QKV,               &kind_contract,  {V_RAW},             {input, W_V, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 2}, \
     {"q",                  QKV,               &kind_contract,  {Q_RAW},             {input, W_Q, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"k",                  QKV,               &kind_contract,  {K_RAW},             {input, W_K, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"v",                  QKV,               &kind_contract,  {V_RAW},             {input, W_V, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"qkv_bias",           QKV_BIAS,          &kind_bias,      {QKV_ALL},           {QKV_RAW, B_QKV, NONE},                  NULL,               .paper = {2, 0, 45}}, \
-    {"rotary",             ROTARY,            &kind_rotary,    {QKV_ROTATED},       {QKV_ALL, POSITIONS, ROTARY_TABLE},      NULL,               .paper = {0}}, \
-    {"scores",             SCORES,            &kind_contract,  {ATTENTION_SCORES},  {Q, K, NONE},                            "bjhp,bkhp->bhjk",  .paper = {3, 41, 42}}, \
+    {"heads_norm",         HEADS_NORM,        &kind_heads_norm,{QKV_NORMED},        {QKV_ALL, G_HEADS, NONE},                NULL,               .paper = {0}}, \
+    {"rotary",             ROTARY,            &kind_rotary,    {QKV_ROTATED},       {QKV_NORMED, POSITIONS, ROTARY_TABLE},   NULL,               .paper = {0}}, \
+    {"scores",             SCORES,            &kind_contract,  {ATTENTION_SCORES},  {Q, K, NONE},                            "bjhp,bkhp->bhjk",  .paper = {3, 41, 42}, .grouped = "bjHGp,bkHp->bHGjk"}, \
     {"scores_bias",        SCORES_BIAS,       &kind_scores_bias,{SCORES_BIASED},    {ATTENTION_SCORES, W_RELATIVE, NONE},    NULL,               .paper = {0}}, \
     {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS},             {SCORES_BIASED, NONE, NONE},             NULL,               .paper = {4, 40}, .when = WHEN_STORED}, \
     {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS, LSE},        {SCORES_BIASED, NONE, NONE},             NULL,               .paper = {4, 40}, .when = WHEN_FLASH}, \
     {"attention_dropout",  ATTENTION_DROPOUT, &kind_dropout,   {PROBS_DROPPED},     {PROBS, NONE, NONE},                     NULL,               .paper = {4, 40}, .site = DROPOUT_ATTENTION}, \
-    {"context",            CONTEXT,           &kind_contract,  {ATTENTION_CONTEXT}, {PROBS_DROPPED, V, NONE},                "bhjk,bkhp->bjhp",  .paper = {5, 38, 39}}, \
-    {"out",                OUT,               &kind_contract,  {OUT_RAW},           {ATTENTION_CONTEXT, W_OUT, NONE},        "bjhp,ihp->bji",    .paper = {6, 36, 37}}, \
+    {"context",            CONTEXT,           &kind_contract,  {ATTENTION_CONTEXT}, {PROBS_DROPPED, V, NONE},                "bhjk,bkhp->bjhp",  .paper = {5, 38, 39}, .grouped = "bHGjk,bkHp->bjHGp"}, \
+    {"out",                OUT,               &kind_contract,  {OUT_RAW},           {ATTENTION_CONTEXT, W_OUT, NONE},        "bjhp,ihp->bji",    .paper = {6, 36, 37}, .grouped = "bjHGp,iHGp->bji"}, \
     {"out_bias",           OUT_BIAS,          &kind_bias,      {OUT_BIASED},        {OUT_RAW, B_OUT, NONE},                  NULL,               .paper = {7, 0, 35}}, \
     {"out_dropout",        OUT_DROPOUT,       &kind_dropout,   {OUT_DROPPED},       {OUT_BIASED, NONE, NONE},                NULL,               .paper = {8, 34}, .site = DROPOUT_OUT}, \
     {"out_residual",       OUT_RESIDUAL,      &kind_add,       {SUM1},              {OUT_DROPPED, X, NONE},                  NULL,               .paper = {9, 46}, .meeting = "residual_dx"}
@@ -169,12 +170,32 @@ static void store_bf16(struct graph *g)
         }
 }
 
+/* The same in 8 bits: each with rows of what is summed, one for each column of the result. */
+static bool store_int8(struct graph *g, struct error *e)
+{
+    for (int o = 0; o < g->n_ops; o++) {
+        const struct op *op = &g->ops[o];
+        int t = op->in[1];
+        if (op->kind->class_ != WHERRY_CLASS_CONTRACTION || t < 0 || g->tensors[t].role != TENSOR_WEIGHT ||
+            op->role == VOCABULARY_SCORES)
+            continue;
+        const char *out = g->tensors[op->out[0]].dims, *columns = g->tensors[t].dims;
+        while (*columns && strchr(out, *columns)) columns++;
+        if (columns == g->tensors[t].dims || g->tensors[t].parent >= 0)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "layouts: %s lies in another order than in the model's files, int8 weights do not",
+                        g->tensors[t].name);
+        g->tensors[t].int8 = letters_volume(g, columns);
+    }
+    return true;
+}
+
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e)
 {
     const wherry_model_config *c = options->config;
     memset(out, 0, sizeof *out);
     out->host = host;
-    if (!c->layers || !c->hidden || !c->heads || !c->feed_forward || c->hidden % c->heads)
+    if (!c->layers || !c->hidden || !c->heads || !c->feed_forward || (!c->head_channels && c->hidden % c->heads))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "an encoder of %u layers, %u channels, %u heads, %u feed-forward channels: each must be positive, "
                     "and the heads must divide the channels",
@@ -182,6 +203,13 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (options->layout.qkv_interleaved && options->qkv_parts > 1)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: qkv=bjhqp is for Q, K and V as one product, not for %u", options->qkv_parts);
+    if (heads_grouped(c) && (options->layout.qkv_interleaved || options->qkv_parts > 1 || c->heads % key_heads(c)))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%u heads of Q and %u of K and V: the latter must divide the former, and Q, K and V be one product "
+                    "that lies as all of Q, then K, then V (layouts without qkv=bjhqp)",
+                    c->heads, key_heads(c));
+    if (c->head_norms && options->layout.qkv_interleaved)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: qkv=bjhqp is for Q and K without norms of their heads");
     if (options->layout.channel_major && c->gate)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "layouts: active=ubj is for a feed-forward without a gate: a gate's halves lie side by side");
@@ -189,7 +217,10 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['q'] = 3;
     out->dims.of['r'] = 2;
     out->dims.of['h'] = c->heads;
-    out->dims.of['p'] = c->hidden / c->heads;
+    out->dims.of['p'] = head_channels(c);
+    out->dims.of['H'] = key_heads(c);
+    out->dims.of['G'] = c->heads / key_heads(c);
+    out->dims.of['Q'] = c->heads + 2 * key_heads(c);
     out->dims.of['i'] = out->dims.of['o'] = c->hidden;
     out->dims.of['e'] = c->embedding ? c->embedding : c->hidden;
     out->dims.of['u'] = c->feed_forward;
@@ -227,9 +258,19 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     host_free(host, b.made);
     b.ok = b.ok && orders_are_there(out, &options->layout, e);
     if (b.ok && options->bf16) store_bf16(out);
+    if (b.ok && options->int8) b.ok = store_int8(out, e);
     if (!b.ok) graph_destroy(out);
     return b.ok;
 }
+
+uint32_t head_channels(const wherry_model_config *config)
+{
+    return config->head_channels ? config->head_channels : config->hidden / config->heads;
+}
+
+uint32_t key_heads(const wherry_model_config *config) { return config->key_heads ? config->key_heads : config->heads; }
+
+bool heads_grouped(const wherry_model_config *config) { return key_heads(config) != config->heads; }
 
 bool norms_have_beta(const wherry_model_config *config)
 {

@@ -208,9 +208,10 @@ static int add_classifier(struct builder *b, int x, const char *of, char letter)
     bool tokens = of[1], dense = letter == 'o';
     const char *made = tokens ? "bjc" : "bc";
     snprintf(einsum, sizeof einsum, "%s%c,c%c->%s", of, letter, letter, made);
-    int w = add_weight(b, "w_classifier", dense ? "co" : "ci", WEIGHT_CLASSIFIER),
-        bias = add_weight(b, "b_classifier", "c", WEIGHT_CLASSIFIER_BIAS);
+    int w = add_weight(b, "w_classifier", dense ? "co" : "ci", WEIGHT_CLASSIFIER);
     x = add(b, "classifier", CLASSIFIER, &kind_contract, "classes", made, (const int[]){x, w, -1}, einsum);
+    if (b->options->config->without & WHERRY_WITHOUT_CLASSIFIER_BIAS) return x;
+    int bias = add_weight(b, "b_classifier", "c", WEIGHT_CLASSIFIER_BIAS);
     return add(b, "classifier_bias", CLASSIFIER_BIAS, &kind_bias, "logits", made, (const int[]){x, bias, -1}, NULL);
 }
 
@@ -218,7 +219,8 @@ static int add_classes(struct builder *b, bool tokens, int x)
 {
     const wherry_model_config *config = b->options->config;
     const char *of = tokens ? "bj" : "b";
-    if (!tokens) x = add_pool(b, config->head_mean ? WHERRY_POOL_MEAN : WHERRY_POOL_CLS, x);
+    wherry_pool pool = config->head_mean ? WHERRY_POOL_MEAN : config->head_last ? WHERRY_POOL_LAST : WHERRY_POOL_CLS;
+    if (!tokens) x = add_pool(b, pool, x);
     if (config->head_activation == WHERRY_HEAD_PLAIN) return add_classifier(b, x, of, 'i');
     return add_classifier(b, add_dense(b, x, tokens, head_kind(config->head_activation)), of, 'o');
 }

@@ -86,6 +86,7 @@ static void set_batched(const struct graph *g, const struct op *o, struct call *
     set_operands(g, call);
     call_set(call, CONST_HEADS, g->dims.of['h']);
     call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
+    if (graph_key_heads(g)) call_set(call, CONST_KEY_HEADS, graph_key_heads(g));
     if (of_interleaved_qkv(g, o)) call_set(call, CONST_QKV_INTERLEAVED, 1);
     call_set(call, CONST_BATCHED,
              letter == 'p'   ? BATCHED_SCORES
@@ -106,7 +107,7 @@ static void set_slices(const struct graph *g, struct call *call)
             if (call->arguments[i].slot != at[k][0] || tensor < 0 || g->tensors[tensor].parent < 0) continue;
             if (g->tensors[tensor].strip) continue; /* an argument of its own */
             call_set(call, at[k][2], tensor_row_offset(g, tensor));
-            bool rows = g->tensors[tensor_owner(g, tensor)].dims[0] != 'q';
+            bool rows = !strchr("qQ", g->tensors[tensor_owner(g, tensor)].dims[0]);
             if (rows) call_set(call, at[k][1], tensor_row_stride(g, tensor));
         }
 }
@@ -173,6 +174,7 @@ CONSTANTS(constants_contract)
     } else {
         call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
         call_set(call, CONST_K, tensor_row_length(g, o->in[0]));
+        if (g->tensors[o->in[1]].int8) call_set(call, CONST_SCALES, tensor_scales_at(g, o->in[1]));
     }
 }
 

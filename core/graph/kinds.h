@@ -36,8 +36,9 @@ extern const struct op_kind kind_gather, kind_gather_position, kind_gather_type;
 extern const struct op_kind kind_contract;                                       /* einsum of two operands */
 extern const struct op_kind kind_bias, kind_add, kind_dropout;
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_silu, kind_tanh;
-extern const struct op_kind kind_gate;   /* of two neighbours, one through an activation, times the other */
-extern const struct op_kind kind_rotary; /* turns pairs of channels of Q and K by the token's position */
+extern const struct op_kind kind_gate;       /* of two neighbours, one through an activation, times the other */
+extern const struct op_kind kind_heads_norm; /* of each head of Q and K, by its root mean square */
+extern const struct op_kind kind_rotary;     /* turns pairs of channels of Q and K by the token's position */
 extern const struct op_kind kind_gelu_slope, kind_gelu_tanh_slope;  /* what their gradients multiply with */
 extern const struct op_kind kind_log1p_relu, kind_log1p_log1p_relu; /* log(1 + relu(x)), and log(1 + that) */
 extern const struct op_kind kind_softmax;                           /* scaled */
@@ -56,6 +57,7 @@ extern const struct op_kind kind_gate_dx, kind_rotary_dx;
 extern const struct op_kind kind_given_dx;   /* times a slope */
 extern const struct op_kind kind_column_sum; /* the gradient of a bias */
 extern const struct op_kind kind_norm_dw, kind_norm_dx, kind_rmsnorm_dw, kind_rmsnorm_dx;
+extern const struct op_kind kind_heads_norm_dw, kind_heads_norm_dx;
 extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatter_type; /* of embedding tables */
 extern const struct op_kind kind_transpose; /* a weight in its other order */
 extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_max_dx, kind_normalize_dx;

@@ -47,6 +47,12 @@ void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor,
         for (size_t i = 0; i < n; i++) out[i] = (double)bf16_to_float(upper[i]);
         return;
     }
+    if (g->tensors[tensor].int8) {
+        const int8_t *rows = storage;
+        const float *scales = (const float *)storage + tensor_scales_at(g, tensor);
+        for (size_t i = 0; i < n; i++) out[i] = rows[i] * (double)scales[i / g->tensors[tensor].int8];
+        return;
+    }
     if (is_contiguous(g, tensor)) {
         doubles_from_storage(storage, half, n, out);
         return;

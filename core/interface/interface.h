@@ -140,7 +140,10 @@
           of V. 0: HEADS */
 #define CONST_RMS 72  /* RMS_*: a norm divides by the root of the mean square, nothing is centred */
 #define CONST_BETA 73 /* 0: norms have no SLOT_BETA, and no gradient of it is summed; what is not given is 1 */
-#define CONST_COUNT 74
+#define CONST_SCALES                                                                                                   \
+    74 /* gemm: W has elements of 8 bits, and its rows' scales, which products are multiplied by, begin so many floats \
+          after its beginning; 0: W has the storage type's */
+#define CONST_COUNT 75
 /* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. Its number is no matter
  * of how many others there are, so that a new one leaves compiled shaders as they are. */
 #define CONST_CPU 127 /* 1: the device is a CPU */

@@ -7,12 +7,12 @@
 
 extern const struct architecture architecture_bert, architecture_roberta, architecture_distilbert, architecture_electra,
     architecture_mpnet, architecture_nomic_bert, architecture_gte, architecture_modernbert, architecture_jina_bert,
-    architecture_jina_v3;
+    architecture_jina_v3, architecture_qwen3;
 
 static const struct architecture *const architectures[] = {
     &architecture_bert,      &architecture_roberta,    &architecture_distilbert, &architecture_electra,
     &architecture_mpnet,     &architecture_nomic_bert, &architecture_gte,        &architecture_modernbert,
-    &architecture_jina_bert, &architecture_jina_v3};
+    &architecture_jina_bert, &architecture_jina_v3,    &architecture_qwen3};
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 /* "BertModel", "BertForMaskedLM", "BertLMHeadModel": not "BertweetModel", "JinaBertModel". Only where a model_type says
@@ -56,6 +56,9 @@ bool architecture_takes_types(const struct architecture *a, uint32_t token_types
 static bool fits(const struct architecture *a, const wherry_model_config *c)
 {
     bool relative = a->modules[WEIGHT_RELATIVE][0], projected = a->modules[WEIGHT_PROJECT][0];
+    if (c->head_norms != a->preset.head_norms ||
+        (a->modules[WEIGHT_QKV][0] && !a->preset.head_norms && (heads_grouped(c) || c->head_channels)))
+        return false;
     if (c->norm != a->preset.norm || c->pre_layernorm != a->preset.pre_layernorm) return false;
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
     const wherry_model_config *preset = &a->preset;

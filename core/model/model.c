@@ -229,7 +229,7 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
                     files->folder, name);
     }
     uint64_t shape[2];
-    int rank = weight_shape(a, rule, &model->info.config, shape);
+    int rank = weight_shape(a, rule, &model->info.config, part, shape);
     struct weight_part *out = &model->weights[layer + 1][rule->weight][part];
     TRY(weight_part_check(file, tensor, shape, rank, out, e));
     model->info.parameters += out->elements;

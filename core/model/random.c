@@ -56,7 +56,7 @@ static void distribution(const struct weight_rule *rule, const wherry_model_conf
                          float *deviation)
 {
     uint64_t shape[2];
-    int rank = weight_rule_shape(rule, config, shape);
+    int rank = weight_rule_shape(rule, config, 0, shape);
     bool table = rule->shape[0] == 'v' || rule->shape[0] == 'm' || rule->shape[0] == 't';
     *mean = gamma_mean(rule, config);
     *deviation = rule->kind == WEIGHT_GAMMA ? 0.1f : 0.02f;
@@ -80,10 +80,10 @@ static uint64_t place_of(enum weight weight, int layer, int part)
 }
 
 static uint64_t part_elements(const struct architecture *a, const struct weight_rule *rule,
-                              const wherry_model_config *config)
+                              const wherry_model_config *config, int part)
 {
     uint64_t shape[2], elements = 1;
-    int rank = weight_shape(a, rule, config, shape);
+    int rank = weight_shape(a, rule, config, part, shape);
     for (int i = 0; i < rank; i++) elements *= shape[i];
     return elements;
 }
@@ -100,13 +100,13 @@ static size_t list_jobs(struct wherry_model *model, uint64_t seed, float range, 
         const struct weight_rule *rule = &weight_rules[r];
         int layer, end;
         float mean, deviation;
-        uint64_t n = part_elements(a, rule, config);
         if (range < 0)
             distribution(rule, config, &mean, &deviation);
         else
             distribution_first(rule, config, range, &mean, &deviation);
         for (weight_rule_layers(rule, config, &layer, &end); layer < end; layer++) {
             for (int part = 0; part < weight_parts(a, rule, config); part++) {
+                uint64_t n = part_elements(a, rule, config, part);
                 float *to = jobs ? (float *)model->memory + at : NULL;
                 if (jobs)
                     model->weights[layer + 1][rule->weight][part] =

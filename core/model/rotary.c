@@ -32,7 +32,7 @@ static bool make(struct wherry_model *model, enum weight weight, float base, flo
 {
     const wherry_model_config *config = &model->info.config;
     double factor = config->rotary_factor > 0 ? (double)config->rotary_factor : 1;
-    struct table t = {.positions = config->positions, .dim = config->hidden / config->heads};
+    struct table t = {.positions = config->positions, .dim = head_channels(config)};
     if (!(t.to = *out = host_alloc(&model->host, t.positions * t.dim, sizeof *t.to, e))) return false;
     t.base = factor * (double)base;
     t.divisor = pow(factor, 2 / (double)t.dim);

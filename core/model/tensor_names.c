@@ -78,10 +78,12 @@ int weight_parts(const struct architecture *a, const struct weight_rule *rule, c
 }
 
 int weight_shape(const struct architecture *a, const struct weight_rule *rule, const wherry_model_config *config,
-                 uint64_t shape[2])
+                 int part, uint64_t shape[2])
 {
-    int rank = weight_rule_shape(rule, config, shape);
-    shape[0] *= (uint64_t)(weight_rule_parts(rule, config) / weight_parts(a, rule, config));
+    int all = weight_rule_parts(rule, config), each = all / weight_parts(a, rule, config), rank = 0;
+    uint64_t rows = 0;
+    for (int i = 0; i < each; i++, rows += shape[0]) rank = weight_rule_shape(rule, config, part * each + i, shape);
+    shape[0] = rows;
     return rank;
 }
 
@@ -128,7 +130,7 @@ void model_tensor(const struct wherry_model *model, enum weight weight, int laye
     }
     const struct architecture *a = model_architecture(model, &family);
     out->kind = rule->kind;
-    out->rank = weight_shape(a, rule, &model->info.config, out->shape);
+    out->rank = weight_shape(a, rule, &model->info.config, part, out->shape);
     if (stored->tensor)
         snprintf(out->name, sizeof out->name, "%s", stored->tensor->name);
     else if (a && a->modules[weight][part])

@@ -12,9 +12,9 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_TYPE, WEIGHT_MATRIX, WEIGHT_TYPES, "te", 1},
     {WEIGHT_EMBED_GAMMA, WEIGHT_GAMMA, WEIGHT_ONCE, "e", 1},
     {WEIGHT_EMBED_BETA, WEIGHT_BETA, WEIGHT_ONCE, "e", 1},
-    {WEIGHT_QKV, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ii", 3},
-    {WEIGHT_QKV_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", 3},
-    {WEIGHT_OUT, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ii", 1},
+    {WEIGHT_QKV, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ai", 3},
+    {WEIGHT_QKV_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "a", 3},
+    {WEIGHT_OUT, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ia", 1},
     {WEIGHT_OUT_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_GAMMA1, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_BETA1, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
@@ -39,6 +39,7 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_PROJECT, WEIGHT_MATRIX, WEIGHT_NARROW, "ie", 1},
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
     {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
+    {WEIGHT_HEADS_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "p", 2},
     {WEIGHT_HEAD_GAMMA, WEIGHT_GAMMA, WEIGHT_OF_HEAD_NORM, "o", 1},
     {WEIGHT_HEAD_BETA, WEIGHT_BETA, WEIGHT_OF_HEAD_NORM, "o", 1},
 };
@@ -49,12 +50,16 @@ static bool is_there(const struct weight_rule *rule, const wherry_model_config *
 {
     if (rule->kind == WEIGHT_BETA && !norms_have_beta(config)) return false;
     switch (rule->weight) {
+    case WEIGHT_HEADS_GAMMA:
+        return config->head_norms;
     case WEIGHT_EMBED_GAMMA:
     case WEIGHT_EMBED_BETA:
         return !(config->without & WHERRY_WITHOUT_EMBED_NORM);
     case WEIGHT_POOLER_BIAS:
     case WEIGHT_VOCABULARY_DENSE_BIAS:
         return !(config->without & WHERRY_WITHOUT_HEAD_BIAS);
+    case WEIGHT_CLASSIFIER_BIAS:
+        return !(config->without & WHERRY_WITHOUT_CLASSIFIER_BIAS);
     case WEIGHT_QKV_BIAS:
         return !(config->without & WHERRY_WITHOUT_QKV_BIAS);
     case WEIGHT_OUT_BIAS:
@@ -83,7 +88,7 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
     if (rule->presence == WEIGHT_PRE_NORM) there = own && config->pre_layernorm;
     if (rule->presence == WEIGHT_OF_POOLER) there = own && (config->pooler || model_has_dense(config));
-    if (rule->presence == WEIGHT_OF_CLASSIFIER) there = config->labels > 0;
+    if (rule->presence == WEIGHT_OF_CLASSIFIER) there = own && config->labels > 0;
     if (rule->presence == WEIGHT_OF_VOCABULARY) there = own && config->head == WHERRY_HEAD_VOCABULARY;
     if (rule->presence == WEIGHT_OF_UNTIED) there = config->head == WHERRY_HEAD_VOCABULARY && config->untied;
     if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;
@@ -93,7 +98,8 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     *end = rule->presence == WEIGHT_PER_LAYER ? (own ? (int)config->layers : 0) : there ? 0 : -1;
 }
 
-static uint64_t letter_size(char letter, const wherry_model_config *config)
+/* Of part `part`: V's and K's of Q, K and V are the later ones. */
+static uint64_t letter_size(char letter, const wherry_model_config *config, int part)
 {
     switch (letter) {
     case 'v':
@@ -108,6 +114,10 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
         return config->feed_forward;
     case 'd':
         return config->relative_buckets;
+    case 'a':
+        return (uint64_t)(part ? key_heads(config) : config->heads) * head_channels(config);
+    case 'p':
+        return head_channels(config);
     case 'h':
         return config->heads;
     case 'c':
@@ -117,10 +127,10 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
     }
 }
 
-int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, uint64_t shape[2])
+int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, int part, uint64_t shape[2])
 {
     int rank = 0;
-    for (const char *letter = rule->shape; *letter; letter++) shape[rank++] = letter_size(*letter, config);
+    for (const char *letter = rule->shape; *letter; letter++) shape[rank++] = letter_size(*letter, config, part);
     return rank;
 }
 

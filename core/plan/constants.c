@@ -75,6 +75,7 @@ const struct constant_row constants[CONST_COUNT] = {
     [CONST_RUNTIME]          = {NAMED(RUNTIME),         CONSTANT_WORK},
     [CONST_GATE]             = {NAMED(GATE),            CONSTANT_WORK},
     [CONST_ROTARY]           = {NAMED(ROTARY),          CONSTANT_WORK},
+    [CONST_SCALES]           = {NAMED(SCALES),          CONSTANT_WORK},
     [CONST_RELATIVE]         = {NAMED(RELATIVE),        CONSTANT_WORK},
     [CONST_BEFORE]           = {NAMED(BEFORE),          CONSTANT_WORK},
     [CONST_AFTER]            = {NAMED(AFTER),           CONSTANT_WORK},

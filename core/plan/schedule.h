@@ -13,6 +13,7 @@ struct binding {
     uint64_t offset; /* bytes, a multiple of 256 */
     uint64_t bytes;  /* that the argument may cover, at the session's limits */
     bool words;      /* elements of 32 bits whatever the storage type */
+    bool bytes_each; /* of 8 bits */
 };
 
 struct step {

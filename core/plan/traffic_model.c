@@ -54,7 +54,8 @@ struct extents extents_of(const struct count *c)
  */
 static void reads_angles(struct count *c, uint64_t rows, uint64_t n)
 {
-    uint64_t units = rows * divide_up(n, 8), angles = rows * (n / 3 * 2), dim = get(c, CONST_HEAD_DIM, 2);
+    uint64_t units = rows * divide_up(n, 8), dim = get(c, CONST_HEAD_DIM, 2), keys = get(c, CONST_KEY_HEADS, 0),
+             angles = rows * (keys ? n - keys * dim : n / 3 * 2);
     reads(c, SLOT_POSITIONS, units);
     reads_again(c, SLOT_POSITIONS, units - rows, dim * sizeof(float));
     reads(c, SLOT_POSITION, angles);

@@ -37,6 +37,7 @@ static inline uint64_t element_of(const struct count *c, uint8_t slot)
         bool words = slot == SLOT_IDS || slot == SLOT_POSITIONS || slot == SLOT_TYPES || a->tensor == TENSOR_SCRATCH ||
                      (slot == SLOT_DISTANCES && call_get(c->call, CONST_RELATIVE, 0)) ||
                      (slot == SLOT_POSITION && call_get(c->call, CONST_ROTARY, ROTARY_NONE));
+        if (a->slot == slot && slot == SLOT_W && call_get(c->call, CONST_SCALES, 0)) return 1;
         if (a->slot == slot) return words ? 4 : c->storage;
     }
     return 0;

@@ -77,6 +77,8 @@ static bool make_graph_with(struct wherry_session *s, const char *layouts, struc
                     s->plan->name);
     if (options->layout.channel_major && s->bf16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: active=ubj is not for bf16: use f32, or leave it out");
+    if (options->layout.channel_major && s->int8)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: active=ubj is not for int8 weights: leave it out");
     if (options->layout.channel_major) options->slopes = false; /* they come with rows of tokens */
     TRY(graph_create(&s->context->host, options, &s->graph, e));
     s->layout = options->layout;
@@ -105,6 +107,13 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "dtype %d is none of wherry_dtype", (int)desc->dtype);
     if (s->f16 && !device->f16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s does not store 16-bit floats: use f32", s->device->info.id);
+    if ((unsigned)desc->weights > WHERRY_WEIGHTS_INT8)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "weights %d is none of wherry_weights", (int)desc->weights);
+    if (s->int8 && desc->training)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are for inference: train with those of the dtype");
+    if (s->int8 && s->bf16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are multiplied in f32%s: use that dtype",
+                    device->f16 ? " or f16" : "");
     if (!s->bf16) return true;
     if (!device->bf16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
@@ -154,6 +163,7 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     bool gpu = s->device->info.type != WHERRY_DEVICE_CPU;
     s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16);
     s->bf16 = options.bf16 = desc->dtype == WHERRY_DTYPE_BF16;
+    s->int8 = options.int8 = desc->weights == WHERRY_WEIGHTS_INT8;
     TRY(dtype_check(s, desc, device, e));
     options.pitched = options.strips && may_take_wgmma(s, desc->kernels, device);
     options.slopes = options.pitched && options.save == WHERRY_SAVE_DEFAULT;

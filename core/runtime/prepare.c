@@ -60,6 +60,7 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
             (struct binding){.slot = call->arguments[i].slot,
                              .written = call->arguments[i].written,
                              .words = scratch || s->graph.tensors[tensor].u32 || s->graph.tensors[tensor].f32,
+                             .bytes_each = !scratch && s->graph.tensors[tensor].int8,
                              .buffer = block < 0 ? NULL : s->buffers[block],
                              .offset = offset,
                              .bytes = bytes};

@@ -123,6 +123,7 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
     snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
     _Static_assert(sizeof out->layouts == ORDERS_TEXT, "there is room for the orders of all tensors");
     orders_text(&session->layout, out->layouts);
+    out->weights = session->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT;
     snprintf(out->layouts_reason, sizeof out->layouts_reason, "%s", session->why);
     return WHERRY_STATUS_OK;
 }

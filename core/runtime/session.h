@@ -29,6 +29,7 @@ struct wherry_session {
     struct tuning tuning; /* sizes that were measured here; empty: the static table's */
     uint32_t max_length;
     bool f16, bf16;              /* storage; weights of products, of an else f32 session */
+    bool int8;                   /* weights of products have 8 bits, whatever the storage */
     bool shares;                 /* weights with other sessions of the device */
     bool keep, part;             /* part: some groups of the plan, for measuring */
     const char *only;            /* their names, while it is created */

@@ -31,6 +31,7 @@ bool session_kind(const struct wherry_session *s, const struct graph_options *op
                  options->qkv_parts > 1 ? options->qkv_parts : 1);
     else
         text_add(&t, " inference");
+    if (s->int8) text_add(&t, " weights=int8");
     if (options->output) text_add(&t, " output=%d", (int)options->output);
     if (options->pool == WHERRY_POOL_POOLER) text_add(&t, " pooler");
     return !t.cut || fail(e, WHERRY_STATUS_UNSUPPORTED, "this session's kind does not fit a key: %.200s", text);

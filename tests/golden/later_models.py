@@ -264,5 +264,39 @@ FLASH = [
 ]
 FLASH_TRAINED = [Later("train-jina3", hf.JinaEmbeddingsV3Config, hf.JinaEmbeddingsV3Model, flash(**SMALL))]
 
-MODELS = GTE + MODERN + JINA + FLASH
-TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED
+# ---- Qwen3 ----
+
+
+def qwen(**more):
+    """rope_theta is the base of the rotary positions."""
+    own = dict(pad_token_id=0, num_key_value_heads=2, head_dim=8, rms_norm_eps=1e-6, tie_word_embeddings=True,
+               rope_parameters={"rope_type": "default", "rope_theta": more.pop("rope_theta", 1000.0)})
+    return {**SIZES, **own, **more}
+
+
+def qwen_old_keys(config):
+    """Those of files before transformers 5."""
+    config.update(rope_theta=config.pop("rope_parameters")["rope_theta"], rope_scaling=None, sliding_window=None,
+                  max_window_layers=28)
+    config.pop("layer_types")
+
+
+QWEN = [
+    Later("qwen3", hf.Qwen3Config, hf.Qwen3Model, qwen()),
+    # As Qwen3-Embedding's files: one of a causal language model, whose heads are wider than hidden / heads.
+    Later("qwen3-wide", hf.Qwen3Config, hf.Qwen3ForCausalLM,
+          qwen(head_dim=16, num_key_value_heads=1, vocab_size=61, rope_theta=100.0), "F16", True, keys=qwen_old_keys),
+    Later("qwen3-rerank", hf.Qwen3Config, hf.Qwen3ForSequenceClassification,
+          qwen(num_hidden_layers=3, num_labels=1, num_attention_heads=2, head_dim=12, rms_norm_eps=1e-4), "BF16", False),
+    Later("qwen3-biased", hf.Qwen3Config, hf.Qwen3ForSequenceClassification,
+          qwen(num_labels=3, num_key_value_heads=4, attention_bias=True), "F32", False),
+]
+QWEN_TRAINED = [
+    Later("train-qwen3", hf.Qwen3Config, hf.Qwen3Model, {**qwen(), **SMALL, "num_key_value_heads": 1}),
+    Later("train-qwen3-wide", hf.Qwen3Config, hf.Qwen3Model,
+          {**qwen(rope_theta=10.0), **SMALL, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6,
+           "attention_bias": True}),
+]
+
+MODELS = GTE + MODERN + JINA + FLASH + QWEN
+TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED + QWEN_TRAINED

@@ -167,7 +167,7 @@ def make_model(config_class, model_class, sizes):
     config.architectures = [model_class.__name__]
     model = model_class._from_config(config, attn_implementation="eager", dtype=torch.float64).eval()
     state, names = model.state_dict(), {}
-    for name in sorted(state, key=lambda n: not n.endswith(("word_embeddings.weight", "tok_embeddings.weight"))):
+    for name in sorted(state, key=lambda n: not n.endswith(("word_embeddings.weight", "tok_embeddings.weight", "embed_tokens.weight"))):
         names.setdefault(state[name].data_ptr(), name)
     tensors = {name: value for name, value in state.items() if name in names.values()}
     for name, value in tensors.items():

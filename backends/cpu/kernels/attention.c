@@ -48,8 +48,10 @@ static void tile(const struct cpu_step *s, const struct tile_place *t, float *sc
     size_t queries = t->length - t->at < TILE_COLUMNS ? t->length - t->at : TILE_COLUMNS, row = t->first + t->at;
     int vectors = (int)blocks_of(queries, LANES);
     const float *x = s->at[SLOT_X] + s->value[CONST_X_OFFSET] + row * x_stride + step_head(s, t->head, x_stride);
-    const float *w = s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_head(s, t->head, w_stride);
-    const float *v = s->at[SLOT_V] + s->value[CONST_V_OFFSET] + t->first * v_stride + step_head(s, t->head, v_stride);
+    const float *w =
+        s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_key_head(s, t->head, w_stride);
+    const float *v =
+        s->at[SLOT_V] + s->value[CONST_V_OFFSET] + t->first * v_stride + step_key_head(s, t->head, v_stride);
     float scale;
     memcpy(&scale, &s->value[CONST_SCALE], sizeof scale);
     rows_transpose(x, x_stride, queries, dim, scale * V_LOG2E, m.queries);

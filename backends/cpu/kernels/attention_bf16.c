@@ -158,8 +158,10 @@ static void tile(const struct cpu_step *s, const struct tile_place *t, float *sc
            v_stride = s->value[CONST_V_STRIDE], y_stride = s->value[CONST_Y_STRIDE];
     size_t queries = t->length - t->at < TILE_COLUMNS ? t->length - t->at : TILE_COLUMNS, row = t->first + t->at;
     const float *x = s->at[SLOT_X] + s->value[CONST_X_OFFSET] + row * x_stride + step_head(s, t->head, x_stride);
-    const float *w = s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_head(s, t->head, w_stride);
-    const float *v = s->at[SLOT_V] + s->value[CONST_V_OFFSET] + t->first * v_stride + step_head(s, t->head, v_stride);
+    const float *w =
+        s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_key_head(s, t->head, w_stride);
+    const float *v =
+        s->at[SLOT_V] + s->value[CONST_V_OFFSET] + t->first * v_stride + step_key_head(s, t->head, v_stride);
     float *y = s->at[SLOT_Y] + s->value[CONST_Y_OFFSET] + row * y_stride + step_head(s, t->head, y_stride);
     float scale;
     memcpy(&scale, &s->value[CONST_SCALE], sizeof scale);

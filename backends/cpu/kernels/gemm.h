@@ -28,8 +28,14 @@ static inline struct shape shape_of(const struct cpu_step *s)
     size_t x_stride = s->value[CONST_X_STRIDE], w_stride = s->value[CONST_W_STRIDE];
     if (!x_stride) x_stride = x_major ? z.m : z.k;
     if (!w_stride) w_stride = w_major ? z.n : z.k;
-    z.x = (struct operand){s->at[SLOT_X] + s->value[CONST_X_OFFSET], x_major ? 1 : x_stride, x_major ? x_stride : 1};
-    z.w = (struct operand){s->at[SLOT_W] + s->value[CONST_W_OFFSET], w_major ? 1 : w_stride, w_major ? w_stride : 1};
+    z.x = (struct operand){s->at[SLOT_X] + s->value[CONST_X_OFFSET], x_major ? 1 : x_stride, x_major ? x_stride : 1,
+                           NULL, NULL};
+    z.w = (struct operand){s->at[SLOT_W] + s->value[CONST_W_OFFSET], w_major ? 1 : w_stride, w_major ? w_stride : 1,
+                           NULL, NULL};
+    if (s->value[CONST_SCALES]) {
+        z.w.bytes = (const int8_t *)s->at[SLOT_W];
+        z.w.scales = s->at[SLOT_W] + s->value[CONST_SCALES];
+    }
     z.y_row = s->value[CONST_Y_STRIDE] ? s->value[CONST_Y_STRIDE] : s->value[CONST_N];
     return z;
 }

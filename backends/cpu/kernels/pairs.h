@@ -63,7 +63,8 @@ static inline void halves_differentiate(const struct cpu_step *s, size_t n, cons
 static inline bool turns(const struct cpu_step *s, size_t column)
 {
     if (s->value[CONST_QKV_INTERLEAVED]) return column / s->value[CONST_HEAD_DIM] % 3 != 2;
-    return column < s->value[CONST_N] / 3 * 2;
+    size_t n = s->value[CONST_N], keys = s->value[CONST_KEY_HEADS];
+    return column < (keys ? n - keys * s->value[CONST_HEAD_DIM] : n / 3 * 2);
 }
 
 /* Pairs of Q and K of a token, of n columns of a row from `column` on, an even one; `angles` has its cosines and sines.

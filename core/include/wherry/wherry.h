@@ -219,6 +219,15 @@ typedef enum wherry_dtype {
     WHERRY_DTYPE_BF16
 } wherry_dtype;
 
+/* How weights of products are stored; sums, statistics and all else are as the dtype says, and so are tables of
+ * embeddings. */
+typedef enum wherry_weights {
+    WHERRY_WEIGHTS_DEFAULT = 0, /* as the dtype says */
+    /* Rows of 8-bit integers, each with one scale of 32 bits: its largest absolute value / 127, to which all values are
+     * rounded, to nearest even. Half the bytes of f16. For inference in f32 and f16. */
+    WHERRY_WEIGHTS_INT8
+} wherry_weights;
+
 /* What the forward pass of training keeps for the backward pass. */
 typedef enum wherry_save {
     WHERRY_SAVE_DEFAULT = 0, /* what the backward pass reads; of a ReLU what came out, which is kept anyway */
@@ -318,6 +327,7 @@ typedef struct wherry_session_desc {
      * submitted. 0: an encode is one submission. Not for training. */
     double max_submit_ms;
     uint32_t pause_us;
+    wherry_weights weights;
 } wherry_session_desc;
 
 typedef struct wherry_session_plan {
@@ -340,6 +350,7 @@ typedef struct wherry_session_plan {
     char plan[16];
     char layouts[160];       /* as in wherry_session_desc, those that are not the model's own; "": none */
     char layouts_reason[96]; /* where they were tuned: what a run took then */
+    wherry_weights weights;
 } wherry_session_plan;
 
 /* Plans only: nothing is allocated on the device and nothing compiled before wherry_session_prepare (or the first

@@ -55,14 +55,15 @@ enum {
     WHERRY_WITHOUT_NORM_BIAS = 16,  /* of every norm but those of modules after the pooling */
     WHERRY_WITHOUT_FIRST_NORM = 32, /* pre-LN: the norm before the first layer's attention */
     WHERRY_WITHOUT_EMBED_NORM = 64, /* the norm of the embeddings */
-    WHERRY_WITHOUT_HEAD_BIAS = 128  /* of the dense layer before a classifier or the vocabulary */
+    WHERRY_WITHOUT_HEAD_BIAS = 128, /* of the dense layer before a classifier or the vocabulary */
+    WHERRY_WITHOUT_CLASSIFIER_BIAS = 256
 };
 
 /* What stands on the layers. */
 typedef enum wherry_head {
     WHERRY_HEAD_NONE = 0,
-    WHERRY_HEAD_SEQUENCE,  /* classes of a text or a pair, from its first token: a dense layer, then the classifier */
-    WHERRY_HEAD_TOKENS,    /* classes of each token: the classifier, where head_activation says so after a dense layer */
+    WHERRY_HEAD_SEQUENCE, /* classes of a text or a pair, from its first token: a dense layer, then the classifier */
+    WHERRY_HEAD_TOKENS,   /* classes of each token: the classifier, where head_activation says so after a dense layer */
     WHERRY_HEAD_VOCABULARY /* scores of the vocabulary for a token: a dense layer, a layernorm, the word table */
 } wherry_head;
 
@@ -106,9 +107,13 @@ typedef struct wherry_model_config {
     /* Rotary positions of a model made for shorter texts: bases are multiplied by it, and all angles divided by
      * rotary_factor^(2 / channels). 0 and 1: it is none. */
     float rotary_factor;
-    bool head_norm; /* a norm stands after a classifier's dense layer and its activation */
-    bool head_mean; /* WHERRY_HEAD_SEQUENCE: it reads the mean of a text's tokens, not the first one */
+    bool head_norm;   /* a norm stands after a classifier's dense layer and its activation */
+    bool head_mean;   /* WHERRY_HEAD_SEQUENCE: it reads the mean of a text's tokens, not the first one */
     wherry_norm norm; /* of all but the modules after the pooling */
+    /* Grouped queries: heads of K and V, each of as many neighbouring heads of Q; 0: as many as there are of Q. */
+    uint32_t key_heads;
+    uint32_t head_channels; /* 0: hidden / heads */
+    bool head_norms;        /* before rotary positions, Q and K of each head are normed: by their root mean square */
     /* Which keys a query sees, and what their scores get. No key after it: */
     bool causal;
     /* Only keys with |i - j| <= window; 0: all. Of layers with (layer % global_every) == global_first a query sees all
@@ -117,6 +122,7 @@ typedef struct wherry_model_config {
     /* ALiBi: a score gets -slope(head) * |i - j| (slopes fall geometrically, the rule of Press et al.), and there is no
      * table of positions. */
     bool alibi;
+    bool head_last; /* WHERRY_HEAD_SEQUENCE: it reads a text's last token, not the first one */
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */

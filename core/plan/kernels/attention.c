@@ -62,7 +62,8 @@ static void size_backward(struct call *call, const struct sizes *s)
     bool wide = is_wide(call), roomy = is_roomy(s->limits) && !wide;
     uint32_t rows = tile_queries(s->limits);
     uint64_t tiles = divide_up(s->longest, rows), sequences = s->longest ? divide_up(s->max_rows, s->longest) : 1;
-    uint64_t groups = sequences * call_get(call, CONST_HEADS, 1), parts = 4 * LARGE_GPU_UNITS / groups;
+    uint64_t groups = sequences * call_get(call, CONST_KEY_HEADS, call_get(call, CONST_HEADS, 1)),
+             parts = 4 * LARGE_GPU_UNITS / groups;
     if (parts > tiles) parts = tiles;
     set_tile(call, rows, rows, rows < 64 || (wide && s->limits->max_local_size >= 256) ? 4 : 8, rows / 4,
              roomy ? 32 : 16,
@@ -220,7 +221,8 @@ static void count_backward(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32), parts = get(c, CONST_PARTS, 1);
     uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32);
-    uint64_t at_once = least(groups_at_once(c), (uint64_t)c->words[HEADER_SEQUENCES] * heads * parts);
+    uint64_t key_heads = get(c, CONST_KEY_HEADS, (uint32_t)heads), members = heads / key_heads;
+    uint64_t at_once = least(groups_at_once(c), (uint64_t)c->words[HEADER_SEQUENCES] * key_heads * parts);
     uint64_t of_a_step = at_once * dim * ((2 * tile_m + 2 * tile_n) * c->storage + tile_n * sizeof(float));
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads;
@@ -245,7 +247,9 @@ static void count_backward(struct count *c)
         writes_scratch(c, SLOT_PARTIALS, used);
         writes(c, SLOT_PARTIALS, added);
         writes_again(c, SLOT_PARTIALS, added, of_a_tile);
-        writes(c, SLOT_Y, 2 * rows);
+        reads_again(c, SLOT_W, rows - rows / members, of_a_tile);
+        reads_again(c, SLOT_V, rows - rows / members, of_a_tile);
+        writes(c, SLOT_Y, 2 * rows / members);
     }
     reads_biases(c, c->words[HEADER_SEQUENCES] * heads * parts);
     writes(c, SLOT_DISTANCES, 2 * heads * c->words[HEADER_TOKENS]);
@@ -265,9 +269,9 @@ static void count_dq(struct count *c)
 const struct variant variant_attention = {
     .kernel = "attention",
     .name = "attention",
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
+    .takes = {CONST_HEADS, CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE,
+              CONST_Y_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
     .why = "queries stay in shared memory where it has room for a head's channels",
     .fits = fits,
     .size = size_forward,
@@ -280,9 +284,10 @@ const struct variant variant_attention = {
 const struct variant variant_attention_backward = {
     .kernel = "attention_backward",
     .name = "attention_backward",
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
+    .takes = {CONST_HEADS,    CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED,
+              CONST_X_STRIDE, CONST_X_OFFSET,  CONST_W_STRIDE, CONST_W_OFFSET,        CONST_V_STRIDE,
+              CONST_V_OFFSET, CONST_Y_STRIDE,  CONST_Y_OFFSET, CONST_DROPOUT,         CONST_LSE,
+              CONST_DELTA,    CONST_RELATIVE,  CONST_BEFORE,   CONST_AFTER,           CONST_ALIBI},
     .why = "parts of the keys fill four work-groups a multiprocessor",
     .fits = fits,
     .size = size_backward,

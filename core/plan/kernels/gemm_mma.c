@@ -131,7 +131,7 @@ const struct variant variant_gemm_mma = {
               CONST_KEPT,        CONST_M,
               CONST_COLUMN_SUMS, CONST_GATE,
               CONST_ROTARY,      CONST_QKV_INTERLEAVED,
-              CONST_HEAD_DIM},
+              CONST_KEY_HEADS,   CONST_HEAD_DIM},
     .why = "tensor cores by mma.sync",
     .fits = fits,
     .size = size,

@@ -71,7 +71,7 @@ const struct variant variant_gemm_small_batch = {
               CONST_Y_OFFSET,   CONST_FORM,       CONST_DROPOUT,
               CONST_DERIVATIVE, CONST_KEPT,       CONST_NORM,
               CONST_GATE,       CONST_ROTARY,     CONST_QKV_INTERLEAVED,
-              CONST_HEAD_DIM},
+              CONST_KEY_HEADS,  CONST_HEAD_DIM,   CONST_SCALES},
     .why = "few rows: all loads of a product at once, its warps share the sum",
     .fits = fits,
     .size = size,
