@@ -133,7 +133,7 @@ void model_tensor(const struct wherry_model *model, enum weight weight, int laye
     out->rank = weight_shape(a, rule, &model->info.config, part, out->shape);
     if (stored->tensor)
         snprintf(out->name, sizeof out->name, "%s", stored->tensor->name);
-    else if (a && a->modules[weight][part])
+    else if (a && (a->modules[weight][part] || head_module(a, &model->info.config, weight)))
         weight_name(a, &model->info.config, model_tensor_prefix(model), rule, layer, part, false, out->name,
                     sizeof out->name);
     else /* no architecture has it: a name that is none of transformers' */
