@@ -220,6 +220,8 @@ static void other_half(wherry_model_config *config)
     config->gate = config->gate == WHERRY_GATE_FIRST ? WHERRY_GATE_SECOND : WHERRY_GATE_FIRST;
 }
 
+static void other_scale(wherry_model_config *config) { config->embedding_scale = 1; }
+
 /* What expect_rows would not find is no test of it: another half of the gate, another base, another factor. Each change
  * is of a model's configuration after it was opened, or of a key before. */
 static const struct mistake {
@@ -240,6 +242,9 @@ static const struct mistake {
     {"modernbert-old", NULL, "global_rope_theta", "10"},
     {"modernbert-old", NULL, "global_attn_every_n_layers", "2"},
     {"jina", other_half, NULL, NULL},
+    {"gemma", other_scale, NULL, NULL},
+    {"gemma-old", NULL, "rope_local_base_freq", "100"},
+    {"gemma-old", NULL, "sliding_window_pattern", "2"},
 };
 
 /* Every architecture with weights of 8 bits. */
@@ -313,6 +318,8 @@ static void stored_name(const wherry_model *model, const char *name, int layer, 
         {"gamma2", WEIGHT_GAMMA2},
         {"beta2", WEIGHT_BETA2},
         {"final.gamma", WEIGHT_FINAL_GAMMA},
+        {"gamma_out", WEIGHT_OUT_GAMMA},
+        {"gamma_lin2", WEIGHT_LIN2_GAMMA},
         {"final.beta", WEIGHT_FINAL_BETA},
     };
     const char *last = layer >= 0 ? strrchr(name, '.') + 1 : name;
