@@ -221,6 +221,7 @@ static void other_half(wherry_model_config *config)
 }
 
 static void sees_later(wherry_model_config *config) { config->causal = false; }
+static void other_scale(wherry_model_config *config) { config->embedding_scale = 1; }
 
 /* What expect_rows would not find is no test of it: another half of the gate, another base, another factor. Each change
  * is of a model's configuration after it was opened, or of a key before. */
@@ -245,6 +246,9 @@ static const struct mistake {
     {"qwen3", other_half, NULL, NULL},
     {"qwen3", sees_later, NULL, NULL},
     {"qwen3-wide", NULL, "rope_theta", "10000"},
+    {"gemma", other_scale, NULL, NULL},
+    {"gemma-old", NULL, "rope_local_base_freq", "100"},
+    {"gemma-old", NULL, "sliding_window_pattern", "2"},
 };
 
 /* Every architecture with weights of 8 bits. */
@@ -319,6 +323,8 @@ static void stored_name(const wherry_model *model, const char *name, int layer, 
         {"gamma2", WEIGHT_GAMMA2},
         {"beta2", WEIGHT_BETA2},
         {"final.gamma", WEIGHT_FINAL_GAMMA},
+        {"gamma_out", WEIGHT_OUT_GAMMA},
+        {"gamma_lin2", WEIGHT_LIN2_GAMMA},
         {"final.beta", WEIGHT_FINAL_BETA},
     };
     const char *last = layer >= 0 ? strrchr(name, '.') + 1 : name;

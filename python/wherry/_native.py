@@ -42,7 +42,8 @@ class ModelConfig(Structure):
                 ("rotary_base", c_float), ("rotary_base_local", c_float), ("rotary_factor", c_float),
                 ("head_norm", c_bool), ("head_mean", c_bool), ("norm", c_int), ("key_heads", c_uint32),
                 ("head_channels", c_uint32), ("head_norms", c_bool), ("causal", c_bool), ("window", c_uint32),
-                ("global_every", c_uint32), ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool)]
+                ("global_every", c_uint32), ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool),
+                ("block_norms", c_bool), ("embedding_scale", c_float)]
 
 
 class ModelInfo(Structure):

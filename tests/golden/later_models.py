@@ -298,5 +298,39 @@ QWEN_TRAINED = [
            "attention_bias": True}),
 ]
 
-MODELS = GTE + MODERN + JINA + FLASH + QWEN
-TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED + QWEN_TRAINED
+# ---- EmbeddingGemma ----
+
+
+def gemma(**more):
+    """bases are those of layers that see all and of those with a window."""
+    bases = more.pop("bases", (1000.0, 50.0))
+    own = dict(pad_token_id=0, num_key_value_heads=1, head_dim=8, query_pre_attn_scalar=more.get("head_dim", 8),
+               sliding_window=8, use_bidirectional_attention=True,
+               layer_types=["sliding_attention", "full_attention"],
+               rope_parameters={name: {"rope_type": "default", "rope_theta": base}
+                                for name, base in zip(("full_attention", "sliding_attention"), bases)})
+    return {**SIZES, **own, **more}
+
+
+def gemma_old_keys(config):
+    """Those of the published file."""
+    bases = config.pop("rope_parameters")
+    config.pop("layer_types")
+    config.update(sliding_window_pattern=3, rope_theta=bases["full_attention"]["rope_theta"], rope_scaling=None,
+                  rope_local_base_freq=bases["sliding_attention"]["rope_theta"], attn_logit_softcapping=None,
+                  final_logit_softcapping=None)
+    config.pop("_sliding_window_pattern", None)
+
+
+GEMMA = [
+    Later("gemma", hf.Gemma3TextConfig, hf.Gemma3TextModel, gemma()),
+    Later("gemma-old", hf.Gemma3TextConfig, hf.Gemma3TextModel,
+          gemma(num_hidden_layers=4, head_dim=16, vocab_size=61, sliding_window=12, num_key_value_heads=2,
+                layer_types=["sliding_attention"] * 2 + ["full_attention", "sliding_attention"], bases=(100.0, 10.0)),
+          "BF16", True, keys=gemma_old_keys),
+]
+GEMMA_TRAINED = [Later("train-gemma", hf.Gemma3TextConfig, hf.Gemma3TextModel,
+                       {**gemma(sliding_window=6), **SMALL})]
+
+MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA
+TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED + QWEN_TRAINED + GEMMA_TRAINED
