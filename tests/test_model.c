@@ -442,6 +442,34 @@ static void checks_other_configs(void **state)
          "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"architectures\": "
          "[\"ModernBertForSequenceClassification\"], \"classifier_activation\": \"relu\"}",
          WHERRY_STATUS_UNSUPPORTED, "\"classifier_activation\" is not gelu"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9}",
+         WHERRY_STATUS_UNSUPPORTED, "\"use_bidirectional_attention\" is false: it is supported true alone"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"attention_bias\": true}",
+         WHERRY_STATUS_UNSUPPORTED, "\"attention_bias\" is true: it is supported false alone"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"attn_logit_softcapping\": 50.0}",
+         WHERRY_STATUS_UNSUPPORTED, "\"attn_logit_softcapping\" is there"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"sliding_window\": 1}",
+         WHERRY_STATUS_BAD_FORMAT, "\"sliding_window\" is not a whole number from 2"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"sliding_window_pattern\": 0}",
+         WHERRY_STATUS_BAD_FORMAT, "\"sliding_window_pattern\" is not a whole number from 1"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"rope_local_base_freq\": 0}",
+         WHERRY_STATUS_BAD_FORMAT, "\"rope_local_base_freq\" is not a number over 0"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"layer_types\": [\"full_attention\"]}",
+         WHERRY_STATUS_BAD_FORMAT, "\"layer_types\" is not a list of one type for each layer"},
         {"{\"model_type\": \"bert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
          "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"architectures\": "
          "[\"JinaBertModel\"]}",
