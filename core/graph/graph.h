@@ -221,7 +221,7 @@ enum role {
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
-    DX = 64,           /* the gradient of what it reads; of a product's first operand */
+    DX = 128,          /* the gradient of what it reads; of a product's first operand */
     DW = 2 * DX,       /* the gradient of its weights; of a product's second operand */
     DX_FIRST = 3 * DX, /* of several products that make one tensor: the gradient by way of the first one, */
     SUM = 4 * DX,      /* and its sums with those of the others */
