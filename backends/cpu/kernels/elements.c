@@ -1,4 +1,5 @@
 /* Elementwise work and sums over rows: map, columns, reduce, delta (the files of those names in cl/). */
+#include "base/bits.h"
 #include "dropout.h"
 #include "formulas.h"
 #include "rows.h"
