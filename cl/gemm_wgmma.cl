@@ -252,7 +252,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #endif
 #if OPERAND_SUMS
     __local uint *const ones = (__local uint *)(place + ONES_AT);
-    for (uint i = local_number(); i < ONES_BYTES / 4; i += LOCAL_SIZE) ones[i] = 0x3c003c00; /* two f16 */
+    for (uint i = local_number(); i < ONES_BYTES / 4; i += LOCAL_SIZE) ones[i] = BF16 ? 0x3f803f80 : 0x3c003c00; /* two */
     fence_async();
 #endif
 

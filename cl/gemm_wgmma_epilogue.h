@@ -1,4 +1,4 @@
-/* gemm_wgmma's epilogue: what its warps make of a tile's sums, which lie in shared memory as f16: bias, activation,
+/* gemm_wgmma's epilogue: what its warps make of a tile's sums, which lie in shared memory in the storage type: bias, activation,
  * dropout, residual, sums over rows and columns; or, of whole rows, their layernorm. After hopper.h and what gemm_wgmma.cl
  * defines of tiles. */
 
@@ -6,7 +6,7 @@
  * a column of eight rows nor a row has bank conflicts. */
 INLINE uint sum_at(const uint row, const uint unit) { return row * (TILE_N * 2) + ((unit ^ row % 8) << 4); }
 
-/* v as f16, here and not where it is stored: after a condition compilers would make each row's arithmetic a branch of
+/* v in the storage type, here and not where it is stored: after a condition compilers would make each row's arithmetic a branch of
  * its own, and rows would not overlap. */
 #define PACK_HERE(cvt, raw, v)                                                                                         \
     UNROLL for (uint c = 0; c < 4; c++) asm volatile(cvt " %0, %1, %2;" : "=r"(raw[c]) : "f"(v[c * 2 + 1]), "f"(v[c * 2]))
@@ -14,7 +14,7 @@ INLINE uint sum_at(const uint row, const uint unit) { return row * (TILE_N * 2) 
 INLINE uint4 pack_here(const float *v)
 {
     uint raw[4];
-    PACK_HERE("cvt.rn.f16x2.f32", raw, v);
+    PACK_HERE("cvt.rn." NARROW "x2.f32", raw, v);
     return (uint4)(raw[0], raw[1], raw[2], raw[3]);
 }
 
@@ -29,9 +29,9 @@ INLINE uint4 pack_last(const float *v, const uint4 saved, const uint4 drawn)
 {
     uint raw[4];
 #if PACKED_RELU
-    PACK_HERE("cvt.rn.relu.f16x2.f32", raw, v);
+    PACK_HERE("cvt.rn.relu." NARROW "x2.f32", raw, v);
 #else
-    PACK_HERE("cvt.rn.f16x2.f32", raw, v);
+    PACK_HERE("cvt.rn." NARROW "x2.f32", raw, v);
 #endif
     uint4 result = (uint4)(raw[0], raw[1], raw[2], raw[3]);
 #if PACKED_SLOPE

@@ -68,7 +68,7 @@ struct test_case {
     const struct shape *shape;
     const char *plan, *gemm; /* gemm: NULL: as the library chooses */
     const char *layouts;
-    bool train;
+    bool train, bf16;
     wherry_save save;
 };
 
@@ -171,7 +171,7 @@ static void test_one(void **state)
     const wherry_session_desc desc = {.struct_size = sizeof desc,
                                       .max_tokens = batch.offsets[batch.sequences] + SPARE_TOKENS,
                                       .max_sequences = batch.sequences + 2,
-                                      .dtype = WHERRY_DTYPE_F16,
+                                      .dtype = c->bf16 ? WHERRY_DTYPE_BF16 : WHERRY_DTYPE_F16,
                                       .plan = c->plan,
                                       .output = s->words    ? WHERRY_OUTPUT_WORDS
                                                 : s->masked ? WHERRY_OUTPUT_ENTROPY
@@ -256,7 +256,8 @@ static const char *const usual[] = {"heads-64 flash wgmma training",        "hea
                                     "masked flash wgmma training",          "distances-32 flash small_batch inference",
                                     "gated flash wgmma training",           "gated flash mma training",
                                     "gated flash small_batch inference",    "gated-tiles flash wgmma inference",
-                                    "int8 flash small_batch inference"};
+                                    "int8 flash small_batch inference",     "rows flash wgmma inference bf16",
+                                    "few flash auto inference bf16"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;
@@ -279,7 +280,7 @@ static bool wanted(const char *name, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = SHAPES * 3 * 2 * ORDERS * RUNG_COUNT };
+    enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = SHAPES * 3 * (2 * ORDERS + 1) * RUNG_COUNT };
     static struct test_case cases[MOST];
     static struct CMUnitTest tests[MOST];
     size_t n = 0, of_all = 0;
@@ -293,14 +294,15 @@ int main(int argc, char **argv)
     }
     for (size_t s = 0; s < SHAPES; s++)
         for (size_t p = 0; p < 3; p++)
-            for (int kind = 0; kind < 2 * ORDERS; kind++)
+            for (int kind = 0; kind < 2 * ORDERS + 1; kind++) /* the last: in bf16, which there is in inference */
                 for (int r = RUNG_TILED; r < RUNG_COUNT; r++) {
                     struct test_case *c = &cases[n];
-                    bool train = kind % 2;
+                    bool train = kind % 2, bf16 = kind == 2 * ORDERS;
+                    const char *const *order = orders[bf16 ? 0 : kind / 2];
                     bool choice = r == RUNG_TILED; /* several rungs' kernels in one session */
                     if (train && shapes[s].words) continue;
                     if (shapes[s].int8 && (kind || r != RUNG_SMALL_BATCH)) continue;
-                    if (kind / 2 == CHANNELS && (shapes[s].gate || strcmp(plan_names[p], "flash"))) continue;
+                    if (order == orders[CHANNELS] && (shapes[s].gate || strcmp(plan_names[p], "flash"))) continue;
                     if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_SMALL_BATCH) && !few_fits(&shapes[s])))
                         continue;
                     *c =
@@ -308,10 +310,12 @@ int main(int argc, char **argv)
                                            .plan = plan_names[p],
                                            .gemm = choice ? NULL : rung_name((enum rung)r),
                                            .train = train,
-                                           .layouts = orders[kind / 2][1],
+                                           .bf16 = bf16,
+                                           .layouts = order[1],
                                            .save = shapes[s].masked ? WHERRY_SAVE_DEFAULT : (wherry_save)((s + p) % 4)};
-                    snprintf(c->name, sizeof c->name, "%s %s %s %s%s", c->shape->name, c->plan,
-                             choice ? "auto" : c->gemm, train ? "training" : "inference", orders[kind / 2][0]);
+                    snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s", c->shape->name, c->plan,
+                             choice ? "auto" : c->gemm, train ? "training" : "inference", order[0],
+                             bf16 ? " bf16" : "");
                     if (wanted(c->name, argc, argv) && support_share(of_all++))
                         tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
                 }

@@ -60,7 +60,7 @@ enum { NO_BIAS = 15 };
 static const struct shape shapes[] = {
     {"tiny", 8, 1, 8, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1}, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32 unfused-f16"},
     {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2, .opencl = "flash-f16", .vulkan = "flash-f32"},
-    {"largest", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .opencl = "flash-f32", .vulkan = "flash-f16"},
+    {"largest", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .opencl = "flash-bf16 flash-f32", .vulkan = "flash-bf16 flash-f16"},
     {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .train = true,
      .opencl = "flash-f32 paper-f16 copied transposed-copied channel-major",
      .vulkan = "flash-f16 unfused-f16 transposed interleaved channel-major", .orders = true, .few = "flash-f16 paper-f32 copied channel-major"},
@@ -84,13 +84,13 @@ static const struct shape shapes[] = {
     {"distances-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {200, 33, 300}, .buckets = 32, .distance = 128, .opencl = "flash-f16", .vulkan = "flash-f32"},
     {"one-class", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 7}, .train = true,
      .opencl = "flash-f16 unfused-f32", .vulkan = "flash-f32 unfused-f16", .labels = 1, .head_activation = WHERRY_HEAD_GELU},
-    {"classes", 40, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 70, 7}, .opencl = "flash-f32 paper-f32", .vulkan = "flash-f16 paper-f32", .labels = 3, .head_activation = WHERRY_HEAD_RELU},
+    {"classes", 40, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 70, 7}, .opencl = "flash-bf16 flash-f32 paper-f32", .vulkan = "flash-bf16 flash-f16 paper-f32", .labels = 3, .head_activation = WHERRY_HEAD_RELU},
     {"token-classes", 24, 3, 33, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_DEFAULT, 0, {5, 17, 1}, .train = true,
      .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .labels = 2},
     {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 flash-f16 int8", .vulkan = "flash-f32 flash-f16 int8", .labels = 1},
     {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16"},
     {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 flash-f16 int8", .vulkan = "flash-f16 paper-f32 int8", .forward = true},
-    {"root", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN_SQRT, -1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16", .forward = true},
+    {"root", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN_SQRT, -1, {3, 1, 70}, .opencl = "flash-bf16 flash-f16 paper-f32", .vulkan = "flash-bf16 flash-f32 flash-f16", .forward = true},
     {"vocabulary", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
     {"vocabulary-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
     {"words", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
@@ -278,19 +278,21 @@ static void test_one(void **state)
     support_batch_free(&batch);
 }
 
+static const char *const type_names[] = {"", "f32", "f16", "bf16"};
+
 /* What the host's cores take, which compile nothing: the plans that either API takes of a shape, in f32. */
-static bool host_takes(const struct shape *s, size_t plan, bool f16, char words[256])
+static bool host_takes(const struct shape *s, size_t plan, wherry_dtype dtype, char words[256])
 {
     char word[2][64];
-    for (int i = 0; i < 2; i++) snprintf(word[i], sizeof word[i], "%s-%s", plan_names[plan], i ? "f16" : "f32");
+    for (int i = 0; i < 2; i++) snprintf(word[i], sizeof word[i], "%s-%s", plan_names[plan], type_names[1 + i]);
     snprintf(words, 256, "%s %s", s->opencl ? s->opencl : "", s->vulkan ? s->vulkan : "");
-    return !f16 && (support_has_word(words, word[0]) || support_has_word(words, word[1]));
+    return dtype == WHERRY_DTYPE_F32 && (support_has_word(words, word[0]) || support_has_word(words, word[1]));
 }
 
-static bool takes(const char *words, size_t plan, bool f16)
+static bool takes(const char *words, size_t plan, wherry_dtype dtype)
 {
     char word[64];
-    snprintf(word, sizeof word, "%s-%s", plan_names[plan], f16 ? "f16" : "f32");
+    snprintf(word, sizeof word, "%s-%s", plan_names[plan], type_names[dtype]);
     return support_has_word(words, word);
 }
 
@@ -341,11 +343,11 @@ static bool has_words(const struct test_case *c)
 }
 
 /* The case unless WHERRY_TEST_NAMES leaves it out: how many were added. */
-static size_t add(struct test_case *c, const char *device, const struct shape *s, size_t plan, bool f16, bool train,
-                  const struct layout *layout, const char *gemm)
+static size_t add(struct test_case *c, const char *device, const struct shape *s, size_t plan, wherry_dtype dtype,
+                  bool train, const struct layout *layout, const char *gemm)
 {
     *c = (struct test_case){.plan = plan_names[plan],
-                            .dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32,
+                            .dtype = dtype,
                             .shape = s,
                             .train = train,
                             .int8 = layout && layout->int8,
@@ -354,11 +356,18 @@ static size_t add(struct test_case *c, const char *device, const struct shape *s
         snprintf(c->layouts, sizeof c->layouts, "%s%s", layout->orders,
                  s->pool == WHERRY_POOL_POOLER ? layout->pooler : "");
     snprintf(c->device, sizeof c->device, "%s", device);
-    snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s%s%s", device, s->name, c->plan, f16 ? "f16" : "f32",
+    snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s%s%s", device, s->name, c->plan, type_names[dtype],
              train ? " training" : "", gemm ? " " : "", gemm ? gemm : "", layout ? " " : "",
              layout ? layout->name : "");
     return has_words(c);
 }
+
+enum { KINDS = 5 };
+static const struct {
+    wherry_dtype dtype;
+    bool train;
+} kinds[KINDS] = {
+    {WHERRY_DTYPE_F32}, {WHERRY_DTYPE_F16}, {WHERRY_DTYPE_F32, true}, {WHERRY_DTYPE_F16, true}, {WHERRY_DTYPE_BF16}};
 
 /* All cases of a shape on a device, which are `n` more. */
 static size_t add_shape(const char *device, const struct shape *s, int argc, struct test_case *cases)
@@ -373,21 +382,25 @@ static size_t add_shape(const char *device, const struct shape *s, int argc, str
     if (!all && !words && !host) return 0;
     lower_rungs(device, rungs);
     for (size_t p = 0; p < 3; p++)
-        for (size_t kind = 0; kind < 4; kind++) {
-            bool f16 = kind % 2, train = kind >= 2;
-            if (f16 && !types) continue;
-            if (host ? train != s->train || !host_takes(s, p, f16, both)
-                     : !all && (train != s->train || !takes(words, p, f16)))
+        for (size_t kind = 0; kind < KINDS; kind++) {
+            wherry_dtype dtype = kinds[kind].dtype;
+            bool narrow = dtype != WHERRY_DTYPE_F32, train = kinds[kind].train, bf16 = dtype == WHERRY_DTYPE_BF16;
+            if (narrow && !types) continue;
+            if (host ? train != s->train || !host_takes(s, p, dtype, both)
+                     : !all && ((train != s->train && !bf16) || !takes(words, p, dtype)))
                 continue;
+            if (bf16 && p && all) continue; /* its kernels in other plans are those of the other types */
             for (size_t l = 0; l <= LAYOUTS; l++) {
                 const struct layout *layout = l ? &layouts[l - 1] : NULL;
                 if (layout && !takes_layout(s, layout, host ? both : words, p, train)) continue;
-                if (rung && f16 && p == 0) n += add(&cases[n], device, s, p, f16, train, layout, rung);
+                if (layout && layout->int8 && bf16) continue;
+                if (rung && narrow && p == 0) n += add(&cases[n], device, s, p, dtype, train, layout, rung);
                 if (rung) continue;
-                n += add(&cases[n], device, s, p, f16, train, layout, few ? "tiled" : NULL); /* not a library's */
+                n += add(&cases[n], device, s, p, dtype, train, layout, few ? "tiled" : NULL); /* not a library's */
                 /* What is forced has kernels in the plan flash. */
-                for (int r = 0; rungs[r] && !few && f16 && p == 0; r++)
-                    n += add(&cases[n], device, s, p, f16, train, layout, rungs[r]);
+                for (int r = 0; rungs[r] && !few && narrow && p == 0; r++)
+                    if (!bf16 || strcmp(rungs[r], "coopmat")) /* which are of f16 */
+                        n += add(&cases[n], device, s, p, dtype, train, layout, rungs[r]);
             }
         }
     return n;
@@ -402,7 +415,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!(context = support_context(support_log, devices, &n_devices))) return 1;
-    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 4 * (LAYOUTS + 1) * RUNG_COUNT;
+    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * KINDS * (LAYOUTS + 1) * RUNG_COUNT;
     struct test_case *cases = calloc(most + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc(most + 1, sizeof *tests);
     for (size_t d = 0; d < n_devices; d++)

@@ -34,7 +34,7 @@ const struct option option_table[] = {
     {"plan", 'p', ANALYZE | TUNES, CHOICE, AT(plan), PLAN_CHOICES "|all", 0, 0,
      "fusion plan, or all of them (default flash)"},
     {"dtype", 't', TEXTS | BENCH | LATENCY | DEMO | QUALITY, CHOICE, AT(dtype), "f32|f16|bf16", 0, 0,
-     "storage type; sums are in f32; bf16: products with weights, on the device cpu where its processor has "
+     "storage type; sums are in f32; bf16 on the device cpu: products with weights, where its processor has "
      "AVX512-BF16 or AMX (default: f16 on a GPU that stores it, else f32)"},
     {"dtype", 't', BENCH_LAYER | BENCH_TRAIN | BENCH_LAYOUTS | PIECES | TUNES | ANALYZE | TRAIN, CHOICE, AT(dtype),
      "f32|f16", 0, 0, "storage type; sums are in f32 (default: f16 on a GPU that stores it, else f32; analyze: f16)"},

@@ -131,12 +131,13 @@ static const struct cpu_kernel *kernel_find(const struct backend_device *device,
     return kernel ? kernel : cpu_kernel_find(device->kernels, name);
 }
 
-bool cpu_supports(struct backend_device *device, const struct call *call, bool f16, char *reason, size_t reason_size)
+bool cpu_supports(struct backend_device *device, const struct call *call, enum storage type, char *reason,
+                  size_t reason_size)
 {
     const struct knowledge *k = knowledge_of(call->kernel);
-    const struct sizes sizes = {.limits = &device->limits, .f16 = f16};
+    const struct sizes sizes = {.limits = &device->limits, .f16 = type != STORAGE_F32};
     const char *refused = NULL;
-    if (f16)
+    if (type != STORAGE_F32)
         snprintf(reason, reason_size, "the device cpu stores 32-bit floats alone: use dtype f32");
     else if (!k || !kernel_find(device, call->kernel, true))
         snprintf(reason, reason_size, "this build has no kernel \"%s\" for the host's cores", call->kernel);
@@ -194,7 +195,7 @@ bool cpu_step_resolve(const struct backend_device *device, const struct step *st
 {
     const struct knowledge *k = knowledge_of(step->kernel);
     char reason[256];
-    if (!cpu_supports((struct backend_device *)device, step->call, step->f16, reason, sizeof reason))
+    if (!cpu_supports((struct backend_device *)device, step->call, step_type(step), reason, sizeof reason))
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: %s", step->name, reason);
     memset(out, 0, sizeof *out);
     for (int i = 0; i < step->n_bindings; i++) {

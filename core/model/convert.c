@@ -86,9 +86,9 @@ static bool fail_value(const struct weight_part *part, uint64_t first, const uns
     double value = (double)load(part->type, from);
     if (isfinite(value))
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%.500s: tensor %.200s has the value %s at element %" PRIu64 "%s, beyond the range of %s: use f32",
+                    "%.500s: tensor %.200s has the value %s at element %" PRIu64 "%s, beyond the range of %suse f32",
                     file, name, NUMBER("%g", value), first, place,
-                    as == WEIGHT_TYPE_BF16 ? "bf16" : "16-bit floats (65504)");
+                    as == WEIGHT_TYPE_BF16 ? "bf16: " : "16-bit floats (65504): use bf16, or ");
     return fail(e, WHERRY_STATUS_BAD_FORMAT,
                 "%.500s: tensor %.200s has the value %s at element %" PRIu64
                 "%s: the file has it, so get it again or train the model again",

@@ -20,12 +20,9 @@ bool session_kind(const struct wherry_session *s, const struct graph_options *op
     const wherry_model_config *c = options->config;
     struct text_writer t = text_begin(text, LAYOUTS_TEXT);
     text_add(&t, "%s %s gemm=%s i=%u h=%u u=%u %s activation=%d rows=%llu longest=%llu", s->plan->name,
-             s->bf16  ? "bf16"
-             : s->f16 ? "f16"
-                      : "f32",
-             kernels && *kernels ? kernels : "auto", c->hidden, c->heads, c->feed_forward,
-             c->pre_layernorm ? "pre" : "post", (int)c->activation, (unsigned long long)power_of_two(s->limits.tokens),
-             (unsigned long long)power_of_two(s->limits.longest));
+             s->bf16 ? "bf16" : storage_name(session_type(s)), kernels && *kernels ? kernels : "auto", c->hidden,
+             c->heads, c->feed_forward, c->pre_layernorm ? "pre" : "post", (int)c->activation,
+             (unsigned long long)power_of_two(s->limits.tokens), (unsigned long long)power_of_two(s->limits.longest));
     if (options->training)
         text_add(&t, " training dropout=%d save=%d products=%u", options->dropout > 0, (int)options->save,
                  options->qkv_parts > 1 ? options->qkv_parts : 1);

@@ -84,6 +84,13 @@ static bool check_count(const struct wherry_session *s, int t, const struct weig
                                 s->graph.tensors[t].name, (unsigned long long)have, (unsigned long long)want);
 }
 
+static enum weight_type weight_type(const struct wherry_session *s, const struct tensor *t)
+{
+    if (t->bf16) return WEIGHT_TYPE_BF16;
+    if (!s->f16 || t->f32 || t->int8) return WEIGHT_TYPE_F32;
+    return s->bf16 ? WEIGHT_TYPE_BF16 : WEIGHT_TYPE_F16;
+}
+
 /* The next one of the tensor that it is at. Device copies are multiples of 4 bytes, so values are even in number but
  * for a tensor's last ones. */
 static bool piece_next(struct upload *u, struct piece *p, struct error *e)
@@ -92,10 +99,7 @@ static bool piece_next(struct upload *u, struct piece *p, struct error *e)
     const struct tensor *t = &s->graph.tensors[u->tensor];
     const struct placement *at = &s->memory.of[u->tensor];
     p->size = tensor_element_bytes(&s->graph, u->tensor, session_storage(s));
-    p->as = t->int8             ? WEIGHT_TYPE_F32
-            : t->bf16           ? WEIGHT_TYPE_BF16
-            : s->f16 && !t->f32 ? WEIGHT_TYPE_F16
-                                : WEIGHT_TYPE_F32;
+    p->as = weight_type(s, t);
     uint64_t size = p->size, all = tensor_elements(&s->graph, &s->limits, u->tensor), inner = 1;
     int n = model_weight(s->model, t->weight, t->layer, &p->parts);
     TRY(check_count(s, u->tensor, p->parts, n, e));

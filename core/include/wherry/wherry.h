@@ -175,7 +175,7 @@ typedef struct wherry_device_limits {
     uint64_t max_buffer_bytes;           /* one allocation; 0: unknown */
     uint64_t max_binding_bytes;          /* one argument of a kernel; 0: unknown */
     bool f16;                            /* stores and loads 16-bit floats */
-    bool bf16;                           /* multiplies in bf16 (WHERRY_DTYPE_BF16) */
+    bool bf16;                           /* has WHERRY_DTYPE_BF16 */
 } wherry_device_limits;
 
 WHERRY_API wherry_status wherry_device_query(const wherry_device *device, wherry_device_limits *out);
@@ -213,9 +213,10 @@ typedef enum wherry_dtype {
     WHERRY_DTYPE_DEFAULT = 0, /* f16 on a GPU that stores it, else f32 */
     WHERRY_DTYPE_F32,
     WHERRY_DTYPE_F16, /* stored in 16 bits; sums, statistics and softmax in f32 */
-    /* Weights of products are stored in bf16, and what is multiplied, in attention too, is rounded to it; sums and all
-     * else are in f32. For inference on devices that say so (wherry_device_limits.bf16): the device "cpu" on processors
-     * with AVX512-BF16 or AMX. */
+    /* The upper half of a float: the range of f32, for models whose values f16 can't hold, and 8 digits. For inference
+     * on devices that say so (wherry_device_limits.bf16). Stored in 16 bits, rounded to nearest even, as f16 is, where
+     * 16-bit floats can be stored; the device "cpu", on processors with AVX512-BF16 or AMX, stores weights of products
+     * in bf16 and rounds what is multiplied, in attention too, and all else is f32 there. */
     WHERRY_DTYPE_BF16
 } wherry_dtype;
 
