@@ -123,6 +123,8 @@ typedef struct wherry_model_config {
      * table of positions. */
     bool alibi;
     bool head_last; /* WHERRY_HEAD_SEQUENCE: it reads a text's last token, not the first one */
+    bool block_norms;      /* what attention makes, and the feed-forward, is normed before it is added */
+    float embedding_scale; /* words' embeddings are multiplied by it; 0: they are not */
     /* WHERRY_HEAD_VOCABULARY: there are weights, a pooler's among them, that tell whether the second part of a pair
      * comes after the first in one text (BertForPreTraining). */
     bool next_sentence;
