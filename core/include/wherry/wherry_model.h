@@ -123,6 +123,9 @@ typedef struct wherry_model_config {
      * table of positions. */
     bool alibi;
     bool head_last; /* WHERRY_HEAD_SEQUENCE: it reads a text's last token, not the first one */
+    /* WHERRY_HEAD_VOCABULARY: there are weights, a pooler's among them, that tell whether the second part of a pair
+     * comes after the first in one text (BertForPreTraining). */
+    bool next_sentence;
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
