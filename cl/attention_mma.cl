@@ -76,8 +76,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     const uint sequence = batch[entry], row0 = batch[entry + 1];
     const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
     const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
-    __global const storage *keys = w + W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
-    __global const storage *values = v + V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
+    __global const storage *keys = w + W_OFFSET + first * W_STRIDE + HEAD_AT(KEY_HEAD(head), W_STRIDE);
+    __global const storage *values = v + V_OFFSET + first * V_STRIDE + HEAD_AT(KEY_HEAD(head), V_STRIDE);
     const uint lane = local_number() % WARP, warp = local_number() / WARP;
     const uint base = SHARED_ADDRESS(tile);
     if (row0 >= length) return;
@@ -147,7 +147,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             const float bias = bias_of(biases, (int)(key0 + key) - (int)(low + i / 2 % 2 * 8));
             score[i] = here >= TILE_N || key < here ? fma(score[i], scale, bias) : LOWEST;
 #elif ALIBI
-            const float apart = (float)abs((int)(key0 + key) - (int)(low + i / 2 % 2 * 8));
+            const float apart = fabs((float)((int)(key0 + key) - (int)(low + i / 2 % 2 * 8)));
             score[i] = here >= TILE_N || key < here ? fma(score[i], scale, -slope * apart) : LOWEST;
 #else
             score[i] = here >= TILE_N || key < here ? score[i] * scale : LOWEST;

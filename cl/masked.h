@@ -17,7 +17,7 @@
 /* A score before SCALE, of a key `offset` tokens after the query; slope: the head's over SCALE. */
 INLINE float masked_score(const float score, const int offset, const float slope)
 {
-    const float biased = ALIBI != 0 ? fma(-slope, (float)abs(offset), score) : score;
+    const float biased = ALIBI != 0 ? fma(-slope, fabs((float)(offset)), score) : score;
     return !MASKED || mask_sees(offset, BEFORE, AFTER) ? biased : HIDDEN_SCORE;
 }
 
@@ -33,8 +33,8 @@ INLINE float4 mask_quad(const float4 score, const int offset, const int step)
 /* What ALiBi adds to them. */
 INLINE float4 alibi_quad(const float slope, const int offset, const int step)
 {
-    return -slope * (float4)((float)abs(offset), (float)abs(offset + step), (float)abs(offset + 2 * step),
-                             (float)abs(offset + 3 * step));
+    return -slope * (float4)(fabs((float)(offset)), fabs((float)(offset + step)), fabs((float)(offset + 2 * step)),
+                             fabs((float)(offset + 3 * step)));
 }
 
 /* What the exponential of a score becomes. */

@@ -220,6 +220,8 @@ static void other_half(wherry_model_config *config)
     config->gate = config->gate == WHERRY_GATE_FIRST ? WHERRY_GATE_SECOND : WHERRY_GATE_FIRST;
 }
 
+static void sees_later(wherry_model_config *config) { config->causal = false; }
+
 /* What expect_rows would not find is no test of it: another half of the gate, another base, another factor. Each change
  * is of a model's configuration after it was opened, or of a key before. */
 static const struct mistake {
@@ -240,6 +242,9 @@ static const struct mistake {
     {"modernbert-old", NULL, "global_rope_theta", "10"},
     {"modernbert-old", NULL, "global_attn_every_n_layers", "2"},
     {"jina", other_half, NULL, NULL},
+    {"qwen3", other_half, NULL, NULL},
+    {"qwen3", sees_later, NULL, NULL},
+    {"qwen3-wide", NULL, "rope_theta", "10000"},
 };
 
 /* Every architecture with weights of 8 bits. */
@@ -304,6 +309,7 @@ static void stored_name(const wherry_model *model, const char *name, int layer, 
         {"b_qkv", WEIGHT_QKV_BIAS},
         {"w_out", WEIGHT_OUT},
         {"b_out", WEIGHT_OUT_BIAS},
+        {"gamma_heads", WEIGHT_HEADS_GAMMA},
         {"gamma1", WEIGHT_GAMMA1},
         {"beta1", WEIGHT_BETA1},
         {"w_lin1", WEIGHT_LIN1},

@@ -32,6 +32,8 @@ static const struct shape {
     bool masked;                /* the loss of a masked language model, whose last strip of words is no multiple of 8 */
     wherry_gate gate;           /* and then with rotary positions */
     bool int8;                  /* weights of 8 bits, in inference */
+    bool causal, alibi;
+    uint32_t window, key_heads;
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -46,6 +48,12 @@ static const struct shape {
     {"words-64", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 64, 33}, .words = true},
     {"words-32", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 30, 17}, .words = true},
     {"heads-128", 256, 2, 136, WHERRY_ACTIVATION_GELU, false, {70, 128}, true},
+    {"window", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {1, 300, 130}, true, .window = 33},
+    {"window-32", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, {70, 9, 330}, true, .window = 8, .alibi = true},
+    {"causal", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {129, 1, 200}, true, .causal = true},
+    {"grouped", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {129, 1, 200}, true, .causal = true, .key_heads = 1},
+    {"window-long", 64, 1, 72, WHERRY_ACTIVATION_RELU, false, {700, 3}, true, .window = 64},
+    {"window-few", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, {9, 70, 100}, true, .window = 8, .alibi = true},
     {"masked", 64, 1, 72, WHERRY_ACTIVATION_GELU_TANH, true, {200, 90}, .masked = true},
     {"gated", 96, 3, 136, WHERRY_ACTIVATION_SILU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND},
     {"gated-tiles", 320, 5, 520, WHERRY_ACTIVATION_GELU, true, {130, 1, 257, 64}, .gate = WHERRY_GATE_FIRST},
@@ -160,6 +168,10 @@ static void test_one(void **state)
                                         .gate = s->gate,
                                         .rotary_base = s->gate ? 1000 : 0,
                                         .epsilon = 1e-12f,
+                                        .causal = s->causal,
+                                        .alibi = s->alibi,
+                                        .window = s->window,
+                                        .key_heads = s->key_heads,
                                         .head = s->words || s->masked ? WHERRY_HEAD_VOCABULARY : WHERRY_HEAD_NONE,
                                         .head_activation =
                                             s->words || s->masked ? WHERRY_HEAD_GELU : WHERRY_HEAD_PLAIN};
@@ -257,7 +269,9 @@ static const char *const usual[] = {"heads-64 flash wgmma training",        "hea
                                     "gated flash wgmma training",           "gated flash mma training",
                                     "gated flash small_batch inference",    "gated-tiles flash wgmma inference",
                                     "int8 flash small_batch inference",     "rows flash wgmma inference bf16",
-                                    "few flash auto inference bf16"};
+                                    "few flash auto inference bf16",        "window flash wgmma training",
+                                    "window-32 flash wgmma training",       "window-few flash small_batch inference",
+                                    "grouped flash wgmma inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;

@@ -225,6 +225,27 @@ static void test_grouped(void **unused)
         }
 }
 
+/* Windows in one of two layers, causal attention, ALiBi. */
+static void test_masks(void **unused)
+{
+    (void)unused;
+    for (int flash = 0; flash < 2; flash++)
+        for (int kind = 0; kind < 3; kind++) {
+            wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, flash != 0);
+            config.layers = 2;
+            config.window = kind == 1 ? 0 : 1;
+            config.global_every = kind == 0 ? 2 : 0;
+            config.causal = kind == 1;
+            config.alibi = kind == 2;
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = WHERRY_POOL_MEAN,
+                                              .training = true,
+                                              .dropout = 0.2f,
+                                              .flash = flash,
+                                              .save = flash ? WHERRY_SAVE_DEFAULT : WHERRY_SAVE_LEAST});
+        }
+}
+
 static void test_policies(void **unused)
 {
     (void)unused;
@@ -361,10 +382,10 @@ static void test_modules(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks),  cmocka_unit_test(test_distances), cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_grouped), cmocka_unit_test(test_policies),  cmocka_unit_test(test_products_apart),
-        cmocka_unit_test(test_orders),  cmocka_unit_test(test_heads),     cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_stacks),         cmocka_unit_test(test_distances), cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_grouped),        cmocka_unit_test(test_masks),     cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_products_apart), cmocka_unit_test(test_orders),    cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_classes),        cmocka_unit_test(test_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

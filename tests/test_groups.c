@@ -88,7 +88,7 @@ static const struct shape shapes[] = {
     {"token-classes", 24, 3, 33, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_DEFAULT, 0, {5, 17, 1}, .train = true,
      .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .labels = 2},
     {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 flash-f16 int8", .vulkan = "flash-f32 flash-f16 int8", .labels = 1},
-    {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16", .forward = true},
+    {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16"},
     {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 flash-f16 int8", .vulkan = "flash-f16 paper-f32 int8", .forward = true},
     {"root", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN_SQRT, -1, {3, 1, 70}, .opencl = "flash-bf16 flash-f16 paper-f32", .vulkan = "flash-bf16 flash-f32 flash-f16", .forward = true},
     {"vocabulary", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
@@ -119,7 +119,7 @@ static const struct shape shapes[] = {
      .rotary_base = 1000, .key_heads = 2, .head_channels = 16, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32 unfused-f16", .few = "flash-f32"},
     {"grouped-one", 24, 3, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, 2, .train = true, .key_heads = 1,
      .opencl = "flash-f16 transposed-copied", .vulkan = "flash-f32 transposed"},
-    {"heads-normed", 32, 4, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_LAST, 1, {9, 1, 70}, .forward = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS,
+    {"heads-normed", 32, 4, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_LAST, 1, {9, 1, 70}, .train = true, .causal = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS,
      .rotary_base = 1000, .key_heads = 2, .head_channels = 24, .head_norms = true, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32"},
     {"heads-trained", 20, 2, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE, .without = NO_BIAS,
      .rotary_base = 10, .key_heads = 1, .head_channels = 10, .head_norms = true, .opencl = "flash-f32 unfused-f16", .vulkan = "flash-f16 paper-f32", .few = "flash-f32"},
@@ -130,7 +130,7 @@ static const struct shape shapes[] = {
     {"window-33", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {200, 33, 300}, .opencl = "flash-f32", .window = 33},
     {"causal", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, .train = true,
      .opencl = "flash-f16 unfused-f32", .vulkan = "flash-f32 paper-f16", .few = "flash-f16", .causal = true},
-    {"causal-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, -1, {129, 64, 200}, .opencl = "flash-f32 flash-f16", .forward = true, .causal = true},
+    {"causal-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, -1, {129, 64, 200}, .opencl = "flash-f32 flash-f16", .causal = true},
     {"causal-window", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {140, 20, 7}, .train = true, .opencl = "flash-f32", .vulkan = "flash-f16", .causal = true, .window = 12},
     {"alibi", 60, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, .train = true,
      .opencl = "flash-f32 paper-f16", .vulkan = "unfused-f16", .few = "flash-f16", .alibi = true},
@@ -299,6 +299,7 @@ static bool takes(const char *words, size_t plan, wherry_dtype dtype)
 /* Whether tensors in other orders are for a case: `words` has its plan and type, or is NULL. */
 static bool takes_layout(const struct shape *s, const struct layout *layout, const char *words, size_t plan, bool train)
 {
+    if ((s->key_heads || s->head_norms) && strstr(layout->orders, "qkv=bjhqp")) return false; /* refused */
     unsigned bit = 1u << plan;
     if (s->gate && strstr(layout->orders, "active=")) return false; /* a gate's halves lie side by side */
     if (layout->int8 && train) return false;

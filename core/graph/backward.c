@@ -255,6 +255,7 @@ static const struct rule {
     {&kind_normalize, .dx = &kind_normalize_dx, .saved = READS_INPUT},
     {&kind_pool_mean, .dx = &kind_pool_mean_dx},
     {&kind_pool_cls, .dx = &kind_pool_cls_dx},
+    {&kind_pool_last, .dx = &kind_pool_last_dx},
     {&kind_pool_max, .dx = &kind_pool_max_dx, .saved = READS_INPUT},
     {&kind_take, .derive = derive_take},
     {&kind_pairs, .dx = &kind_pairs_dx, .saved = READS_INPUT},

@@ -279,7 +279,7 @@ REFERENCE(reference_pool_mean_dx)
     return true;
 }
 
-/* The one row that was taken: the first, or that of the largest value where the values are there (max). */
+/* The one row that was taken: the first, the last, or that of the largest value where the values are there (max). */
 REFERENCE(reference_pool_row_dx)
 {
     (void)e;
@@ -289,7 +289,7 @@ REFERENCE(reference_pool_row_dx)
     for (uint32_t s = 0; s < b->sequences; s++, d += cols) {
         size_t first = b->offsets[s], count = b->offsets[s + 1] - first;
         for (size_t c = 0; c < cols; c++) {
-            size_t chosen = first;
+            size_t chosen = o->kind == &kind_pool_last_dx ? first + count - 1 : first;
             for (size_t r = first; x && r < first + count; r++)
                 if (x[r * cols + c] > x[chosen * cols + c]) chosen = r;
             for (size_t r = first; r < first + count; r++) y[r * cols + c] = r == chosen ? d[c] : 0;

@@ -124,45 +124,45 @@ void count_words(struct count *c, uint64_t sharers)
     writes(c, SLOT_Y, sequences * n);
 }
 
-/* What the tile from `at` on meets of the other side of the scores, where it sees so many before and after: whole
- * steps, or to the sequence's end. */
+/* What the tile from `at` on meets of the other side of the scores, where it sees so many before and after: steps from
+ * a multiple of `unit` on, whole ones, or to the sequence's end. */
 struct stretch {
     uint64_t first, end;
 };
 
-static struct stretch met_by(uint64_t length, uint64_t at, uint64_t rows, uint64_t step, uint64_t before,
+static struct stretch met_by(uint64_t length, uint64_t at, uint64_t rows, uint64_t step, uint64_t unit, uint64_t before,
                              uint64_t after)
 {
-    uint64_t last = least(at + rows, length) - 1;
-    return (struct stretch){before && at >= before ? (at - before + 1) / step * step : 0,
-                            after && last + after < length ? least(round_up(last + after, step), length) : length};
+    uint64_t last = least(at + rows, length) - 1, first = before && at >= before ? (at - before + 1) / unit * unit : 0;
+    uint64_t end = after && last + after < length ? last + after : length;
+    return (struct stretch){first, least(first + round_up(end - first, step), length)};
 }
 
-static uint64_t walked(uint64_t length, uint64_t rows, uint64_t step, uint64_t before, uint64_t after)
+static uint64_t walked(uint64_t length, uint64_t rows, uint64_t step, uint64_t unit, uint64_t before, uint64_t after)
 {
     uint64_t n = 0;
     for (uint64_t at = 0; at < length; at += rows) {
-        struct stretch met = met_by(length, at, rows, step, before, after);
+        struct stretch met = met_by(length, at, rows, step, unit, before, after);
         n += met.end - met.first;
     }
     return n;
 }
 
-uint64_t keys_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step)
+uint64_t keys_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step, uint64_t unit)
 {
-    return walked(length, rows, step, get(c, CONST_BEFORE, 0), get(c, CONST_AFTER, 0));
+    return walked(length, rows, step, unit, get(c, CONST_BEFORE, 0), get(c, CONST_AFTER, 0));
 }
 
 uint64_t queries_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step)
 {
-    return walked(length, rows, step, get(c, CONST_AFTER, 0), get(c, CONST_BEFORE, 0));
+    return walked(length, rows, step, step, get(c, CONST_AFTER, 0), get(c, CONST_BEFORE, 0));
 }
 
 static uint64_t steps_of(uint64_t length, uint64_t rows, uint64_t step, uint64_t before, uint64_t after)
 {
     uint64_t n = 0;
     for (uint64_t at = 0; at < length; at += rows) {
-        struct stretch met = met_by(length, at, rows, step, before, after);
+        struct stretch met = met_by(length, at, rows, step, step, before, after);
         n += divide_up(met.end - met.first, step);
     }
     return n;
@@ -182,7 +182,7 @@ uint64_t parts_walked(const struct count *c, uint64_t length, uint64_t rows, uin
 {
     uint64_t n = 0;
     for (uint64_t at = 0; at < length; at += step) {
-        struct stretch met = met_by(length, at, step, rows, get(c, CONST_BEFORE, 0), get(c, CONST_AFTER, 0));
+        struct stretch met = met_by(length, at, step, rows, rows, get(c, CONST_BEFORE, 0), get(c, CONST_AFTER, 0));
         n += least(divide_up(met.end - met.first, rows), parts) * least(step, length - at);
     }
     return n;
@@ -195,7 +195,7 @@ void count_attention(struct count *c)
              members = heads / get(c, CONST_KEY_HEADS, (uint32_t)heads);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
-        uint64_t met = keys_walked(c, length, tile_m, tile_n) * dim * heads;
+        uint64_t met = keys_walked(c, length, tile_m, tile_n, tile_n) * dim * heads;
         groups += divide_up(length, tile_m) * heads;
         reads(c, SLOT_X, rows);
         for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {

@@ -227,7 +227,7 @@ static void count_backward(struct count *c)
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads;
         uint64_t row = dim * heads, queries = queries_walked(c, length, tile_m, tile_n);
-        uint64_t keys = row * keys_walked(c, length, tile_n, tile_m);
+        uint64_t keys = row * keys_walked(c, length, tile_n, tile_m, tile_m);
         uint64_t used = row * parts_walked(c, length, tile_m, tile_n, parts), added = row * queries - used;
         uint64_t again = rows * (divide_up(divide_up(queries, length), parts) - 1);
         uint64_t of_a_tile = at_once * length * dim * (2 * c->storage + sizeof(float));
