@@ -39,7 +39,7 @@ MODELS = {
     "modernbert-base": Shape(22, 768, 12, 1152, 50368, 160000.0, "gelu", True, pre=True, window=64, every=3,
                              local_base=10000.0),
     "nomic-bert-base": Shape(12, 768, 12, 3072, 30528, 1000.0, "silu", segments=2),
-    "qwen3-0.6b": Shape(28, 1024, 16, 3072, 151669, 1000000.0, "silu", key_heads=8, channels=128, pre=True, rms=True,
+    "qwen3-embedding-0.6b": Shape(28, 1024, 16, 3072, 151669, 1000000.0, "silu", key_heads=8, channels=128, pre=True, rms=True,
                         head_norms=True, causal=True),
 }
 
