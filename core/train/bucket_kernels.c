@@ -36,7 +36,7 @@ struct bucket_kernels {
 
 bool bucket_kernels_takes(const struct bucket_kernels *k)
 {
-    return !k->arena->adapters && (k->desc.wire == WHERRY_WIRE_F32 || k->desc.session->f16);
+    return !k->arena->adapters && (k->desc.wire == WHERRY_WIRE_F32 || (k->desc.session->f16 && !k->desc.session->bf16));
 }
 
 static bool calls_make(struct bucket_kernels *k, struct error *e)
