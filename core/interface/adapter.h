@@ -7,8 +7,8 @@
  * launch. */
 #define ADAPTER_ACTIVE 0
 
-/* adapter_gradient: ADAPTER_SPAN rows or columns of a matrix, ADAPTER_DEPTH of what is summed over, ADAPTER_RANKS of the
- * rank. adapter_merge: ADAPTER_TILE rows and columns, ADAPTER_STRIP of the rank at a time. */
+/* adapter_gradient: ADAPTER_SPAN rows or columns of a matrix, ADAPTER_DEPTH of what is summed over, ADAPTER_RANKS of
+ * the rank. adapter_merge: ADAPTER_TILE rows and columns, ADAPTER_STRIP of the rank at a time. */
 #define ADAPTER_SPAN 256
 #define ADAPTER_DEPTH 16
 #define ADAPTER_RANKS 16

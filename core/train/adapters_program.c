@@ -97,12 +97,12 @@ struct adapters_bytes adapters_bytes(const struct adapters *a)
 
 /* ---- steps ---- */
 
-static bool calls_make(struct adapters *a, struct error *e)
+bool adapters_calls(const struct wherry_session *session, struct call out[ADAPTER_KERNELS], struct error *e)
 {
     static const char *const kernels[ADAPTER_KERNELS] = {"adapter_gradient", "adapter_merge"};
     for (int kernel = 0; kernel < ADAPTER_KERNELS; kernel++) {
-        elements_call(a->session, kernels[kernel], &a->calls[kernel]);
-        TRY(elements_runs(a->session, &a->calls[kernel], a->session->f16, "can't train adapters", e));
+        elements_call(session, kernels[kernel], &out[kernel]);
+        TRY(elements_runs(session, &out[kernel], session->f16, "can't train adapters", e));
     }
     return true;
 }
@@ -147,7 +147,7 @@ bool adapters_program_create(struct adapters *a, struct error *e)
     const struct backend *backend = s->device->backend;
     const size_t n_steps = (size_t)a->n_launches * ADAPTER_KERNELS;
     struct program_info info;
-    TRY(calls_make(a, e) && tables_make(a, e));
+    TRY(adapters_calls(a->session, a->calls, e) && tables_make(a, e));
     if (!(a->steps = host_alloc(host, n_steps, sizeof *a->steps, e)) ||
         !(a->grids = host_alloc(host, n_steps, sizeof *a->grids, e)) ||
         !(a->header = backend->buffer_create(s->device->handle, ADAPTER_HEADER, e)) ||

@@ -13,13 +13,11 @@
 #include "train/arena.h"
 #include "train/elements.h"
 
-enum call_kind { CALL_ADD, CALL_TAKE, CALL_SCAN, CALL_PACK, CALL_FLOATS, CALL_SUM, CALL_UNPACK, CALLS };
-
 struct bucket_kernels {
     struct bucket_kernels_desc desc;
     const struct arena *arena;
     struct wherry_device *device;
-    struct call calls[CALLS];
+    struct call calls[BUCKET_CALLS];
     struct step *steps;
     struct grid *grids;
     int n_steps, sums, scans; /* sums: of each slab; scans: 1 where packing has a step more */
@@ -34,27 +32,42 @@ struct bucket_kernels {
 
 /* ---- calls and steps ---- */
 
-bool bucket_kernels_takes(const struct bucket_kernels *k)
+/* Whether gradients are taken as the session stores them. */
+static bool takes(const struct wherry_session *session, wherry_wire wire)
 {
-    return !k->arena->adapters && (k->desc.wire == WHERRY_WIRE_F32 || (k->desc.session->f16 && !k->desc.session->bf16));
+    return wire == WHERRY_WIRE_F32 || (session->f16 && !session->bf16);
 }
 
-static bool calls_make(struct bucket_kernels *k, struct error *e)
+bool bucket_kernels_takes(const struct bucket_kernels *k)
 {
-    static const char *const names[CALLS] = {"bucket_add",  "bucket_take", "bucket_scan",  "bucket_pack",
-                                             "bucket_pack", "bucket_sum",  "bucket_unpack"};
-    for (int i = 0; i < CALLS; i++) {
-        const bool f16 = k->desc.wire == WHERRY_WIRE_F16 && i != CALL_FLOATS;
-        elements_call(k->desc.session, names[i], &k->calls[i]);
-        if (i == CALL_TAKE || i > CALL_SCAN) call_set(&k->calls[i], CONST_FORM, f16 ? WIRE_FORM_F16 : WIRE_FORM_F32);
-        const bool stored = (i == CALL_ADD || i == CALL_TAKE) && k->desc.session->f16;
-        if (i == CALL_TAKE && !bucket_kernels_takes(k)) continue;
-        TRY(elements_runs(k->desc.session, &k->calls[i], stored, "can't exchange gradients", e));
+    return !k->arena->adapters && takes(k->desc.session, k->desc.wire);
+}
+
+bool bucket_calls(const struct wherry_session *session, wherry_wire wire, struct call out[BUCKET_CALLS],
+                  struct error *e)
+{
+    static const char *const names[BUCKET_CALLS] = {"bucket_add",  "bucket_take", "bucket_scan",  "bucket_pack",
+                                                    "bucket_pack", "bucket_sum",  "bucket_unpack"};
+    for (int i = 0; i < BUCKET_CALLS; i++) {
+        const bool f16 = wire == WHERRY_WIRE_F16 && i != CALL_FLOATS;
+        elements_call(session, names[i], &out[i]);
+        if (i == CALL_TAKE || i > CALL_SCAN) call_set(&out[i], CONST_FORM, f16 ? WIRE_FORM_F16 : WIRE_FORM_F32);
+        if (i == CALL_TAKE && !takes(session, wire)) {
+            out[i].kernel = NULL;
+            continue;
+        }
+        TRY(elements_runs(session, &out[i], bucket_stored(i) && session->f16, "can't exchange gradients", e));
     }
     return true;
 }
 
-static struct step *step_begin(struct bucket_kernels *k, enum call_kind kind, uint32_t messages)
+const struct schedule *bucket_kernels_schedule(const struct bucket_kernels *k, struct program **program)
+{
+    *program = k->program;
+    return &k->schedule;
+}
+
+static struct step *step_begin(struct bucket_kernels *k, enum bucket_call kind, uint32_t messages)
 {
     struct step *step = &k->steps[k->n_steps];
     const uint32_t groups = WIRE_GROUPS * messages;
@@ -112,7 +125,7 @@ static uint64_t list_bytes(const struct bucket_kernels_desc *d)
     return round_up(4 * (d->rows ? d->rows : 1), MEMORY_ALIGNMENT);
 }
 
-static void slab_step(struct bucket_kernels *k, enum call_kind kind, const struct slab *slab, int sum)
+static void slab_step(struct bucket_kernels *k, enum bucket_call kind, const struct slab *slab, int sum)
 {
     const bool messages = kind != CALL_SUM, to = kind == CALL_SUM || kind == CALL_UNPACK;
     struct buffer *floats = sum_of(slab, sum);
@@ -209,7 +222,7 @@ static bool memory_make(struct bucket_kernels *k, struct error *e)
 static bool make(struct bucket_kernels *k, struct error *e)
 {
     struct program_info info;
-    TRY(calls_make(k, e) && memory_make(k, e));
+    TRY(bucket_calls(k->desc.session, k->desc.wire, k->calls, e) && memory_make(k, e));
     steps_fill(k);
     k->schedule = (struct schedule){.steps = k->steps,
                                     .n_steps = k->n_steps,

@@ -35,6 +35,15 @@ struct bucket_operation {
     uint64_t at;
 };
 
+/* The kernels' calls, without memory. CALL_TAKE's has no kernel where f16 is sent and f32 stored. */
+enum bucket_call { CALL_ADD, CALL_TAKE, CALL_SCAN, CALL_PACK, CALL_FLOATS, CALL_SUM, CALL_UNPACK, BUCKET_CALLS };
+bool bucket_calls(const struct wherry_session *session, wherry_wire wire, struct call out[BUCKET_CALLS],
+                  struct error *e);
+/* Which of them read what the session stores, others floats and words. */
+static inline bool bucket_stored(int call) { return call == CALL_ADD || call == CALL_TAKE; }
+/* What runs them. */
+const struct schedule *bucket_kernels_schedule(const struct bucket_kernels *kernels, struct program **program);
+
 struct bucket_kernels *bucket_kernels_create(const struct bucket_kernels_desc *desc, struct error *e);
 void bucket_kernels_destroy(struct bucket_kernels *kernels); /* accepts NULL; waits */
 /* Bytes of the device's memory that it has. */

@@ -51,6 +51,11 @@ struct buckets {
     uint64_t begin, computed;
 };
 
+const struct schedule *buckets_schedule(const struct buckets *b, struct program **program)
+{
+    return bucket_kernels_schedule(b->step.kernels, program);
+}
+
 /* ---- the division ---- */
 
 static bool bucket_add(struct buckets *b, size_t *room, const struct bucket *bucket, struct error *e)

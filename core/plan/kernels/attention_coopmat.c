@@ -198,10 +198,11 @@ static uint64_t queries_loaded(const struct count *c, uint64_t length, uint64_t 
 static void count_forward(struct count *c)
 {
     uint64_t row = (uint64_t)get(c, CONST_HEADS, 1) * get(c, CONST_HEAD_DIM, 32), tile_m = get(c, CONST_TILE_M, 32);
+    uint64_t step = get(c, CONST_TILE_N, 32);
     count_attention(c);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s);
-        uint64_t more = keys_loaded(c, length, tile_m) - keys_walked(c, length, tile_m, get(c, CONST_TILE_N, 32));
+        uint64_t more = keys_loaded(c, length, tile_m) - keys_walked(c, length, tile_m, step, step);
         reads(c, SLOT_X, row * (round_up(length, tile_m) - length));
         for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) reads(c, slot, row * more);
     }
@@ -318,7 +319,7 @@ static void count_backward(struct count *c)
         uint64_t own_keys = round_up(length, tile_m), own_queries = round_up(length, query_rows);
         uint64_t queries = queries_loaded(c, length, tile_m), keys = keys_loaded(c, length, query_rows);
         uint64_t queries_again = queries_walked(c, length, tile_m, step),
-                 keys_again = keys_walked(c, length, query_rows, step);
+                 keys_again = keys_walked(c, length, query_rows, step, step);
         const struct {
             uint8_t slot;
             uint64_t loads, again;
