@@ -7,8 +7,6 @@
 #include "common.h"
 #include "bucket.h"
 
-#pragma OPENCL FP_CONTRACT OFF
-
 static inline float larger(const float largest, const float x)
 {
     return (as_uint(x) & 0x7fffffffu) < 0x7f800000u ? max(largest, fabs(x)) : largest;

@@ -26,8 +26,9 @@ vec4 message_quad(const uint at, const uint i)
     if (FORM != WIRE_FORM_F16) return uintBitsToFloat(x_quads[(at + i) / 4]);
     const uvec2 raw = x_halves[(at + WIRE_ROUND) / 2 + i / 4];
     const int exponent = int(x[at + WIRE_HEAD_EXPONENT]);
-    return vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y)) * power_of_two(exponent / 2) *
-           power_of_two(exponent - exponent / 2) * uintBitsToFloat(x[at + WIRE_HEAD_FACTOR]);
+    const vec4 v = vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y));
+    return fma(v * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2),
+               vec4(uintBitsToFloat(x[at + WIRE_HEAD_FACTOR])), vec4(0.0));
 }
 
 float larger(const float largest, const float x)

@@ -35,7 +35,7 @@ struct bucket_kernels {
 /* Whether gradients are taken as the session stores them. */
 static bool takes(const struct wherry_session *session, wherry_wire wire)
 {
-    return wire == WHERRY_WIRE_F32 || session->f16;
+    return wire == WHERRY_WIRE_F32 || (session->f16 && !session->bf16);
 }
 
 bool bucket_kernels_takes(const struct bucket_kernels *k)
