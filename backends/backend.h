@@ -5,6 +5,7 @@
 #ifndef WHERRY_BACKENDS_BACKEND_H
 #define WHERRY_BACKENDS_BACKEND_H
 
+#include "base/half.h"
 #include "base/host.h"
 #include "plan/device.h"
 #include "plan/schedule.h"
@@ -140,7 +141,7 @@ struct backend {
     bool (*budget)(struct backend_device *device, uint64_t *bytes, uint64_t *used);
 
     /* Whether this device runs the call at these sizes; when not, `reason` says why. */
-    bool (*supports)(struct backend_device *device, const struct call *call, bool f16, char *reason,
+    bool (*supports)(struct backend_device *device, const struct call *call, enum storage type, char *reason,
                      size_t reason_size);
 
     /* Compiles what the cache lacks (in parallel), records, allocates staging memory. The schedule and all it points to

@@ -29,11 +29,11 @@ bool opencl_kernel_find(const char *name, struct embedded_kernel *out)
     return false;
 }
 
-bool vulkan_kernel_find(const char *name, bool f16, size_t *index)
+bool vulkan_kernel_find(const char *name, enum storage type, size_t *index)
 {
     struct embedded_kernel kernel;
     for (*index = 0; embedded_kernel_at(true, *index, &kernel); ++*index)
-        if (kernel.f16 == f16 && !strcmp(kernel.name, name)) return true;
+        if (kernel.type == type && !strcmp(kernel.name, name)) return true;
     return false;
 }
 
@@ -46,6 +46,7 @@ static bool write_options(const struct device_limits *limits, const struct openc
     struct text_writer options = text_begin(text, OPENCL_OPTIONS);
     text_add(&options, "-cl-std=CL1.2 -w %s%s-D F16=%d", form->unoptimized ? "-cl-opt-disable " : "",
              limits->nvidia_sm ? OPENCL_VERBOSE " " : "", step->f16 ? 1 : 0);
+    if (step_type(step) == STORAGE_BF16) text_add(&options, " -D BF16=1");
     if (limits->quirks & QUIRK_NO_GROUP_ATTRIBUTE) text_add(&options, " -D GROUP_ATTRIBUTE=0");
     if (form->one_buffer) text_add(&options, " -D ONE_BUFFER=1");
     for (int i = 0; i < step->call->n_constants; i++) {
@@ -87,7 +88,7 @@ void vulkan_program(const struct device_limits *limits, bool size_chosen, const 
 
 uint64_t kernel_program_hash(const struct kernel_program *p)
 {
-    const unsigned char form[3] = {p->spirv, p->kernel.f16, p->full_subgroups};
+    const unsigned char form[3] = {p->spirv, (unsigned char)p->kernel.type, p->full_subgroups};
     uint64_t hash = hash_text(HASH_START, p->kernel.name);
     hash = hash_bytes(hash, form, sizeof form);
     hash = hash_bytes(hash, p->kernel.data, p->kernel.size);

@@ -28,7 +28,7 @@ struct kernel_program {
 bool embedded_kernel_at(bool vulkan, size_t index, struct embedded_kernel *out);
 /* By name; false: this build has none. */
 bool opencl_kernel_find(const char *name, struct embedded_kernel *out);
-bool vulkan_kernel_find(const char *name, bool f16, size_t *index);
+bool vulkan_kernel_find(const char *name, enum storage type, size_t *index);
 
 /* How an OpenCL compiler is to be called. */
 struct opencl_form {

@@ -5,10 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/half.h"
+
 struct embedded_kernel {
-    const char *name; /* file name without ending */
-    bool f16;         /* Vulkan: the storage type it was compiled for. OpenCL: false, the type is a -D */
-    bool matrices;    /* Vulkan: made of cooperative matrices, so it needs the extension and full subgroups */
+    const char *name;  /* file name without ending */
+    enum storage type; /* Vulkan: that it was compiled for. OpenCL: f32, the type is a -D */
+    bool matrices;     /* Vulkan: made of cooperative matrices, so it needs the extension and full subgroups */
     const unsigned char
         *data;   /* SPIR-V words (8-byte aligned), or OpenCL C text with includes inlined, NUL-terminated */
     size_t size; /* bytes, without the NUL */

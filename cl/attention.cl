@@ -6,7 +6,8 @@
  * row are carried on, and what was summed before is rescaled), then the product with the values. A work-item owns
  * THREAD_M rows and every THREADS_N-th key, later the same rows and every THREADS_N-th quad of channels; so the rows'
  * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence
- * alone. Dropout has its place at the weights, after their total. RELATIVE: a bias by distance comes to the scores.
+ * alone. Dropout has its place at the weights, after their total. RELATIVE: a bias by distance comes to the scores,
+ * ALIBI: one that falls with it. BEFORE, AFTER: steps of which no query sees a key are passed over.
  *
  * LSE: the logarithm of a row's sum of exponentials goes to lse; the backward kernels make the weights from it anew. */
 #ifndef POCL_DEVICE_ADDRESS_BITS
@@ -46,8 +47,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
         const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
         const uint x_at = X_OFFSET + (first + row0) * X_STRIDE + HEAD_AT(head, X_STRIDE);
-        const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
-        const uint v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
+        const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(KEY_HEAD(head), W_STRIDE);
+        const uint v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(KEY_HEAD(head), V_STRIDE);
         const uint y_at = Y_OFFSET + (first + row0) * Y_STRIDE + HEAD_AT(head, Y_STRIDE);
         const uint rows = length - row0;
         const float scale = as_float((uint)SCALE) * LOG2E;
@@ -57,6 +58,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
 #if RELATIVE > 0
         load_biases(biases, relative, batch, head, LOG2E);
 #endif
+#if ALIBI
+        const float slope = alibi_slope(HEADS, head) * LOG2E;
+#endif
+        const uint last_row = row0 + min(rows, (uint)TILE_M) - 1;
+        const uint first_key = (uint)mask_first_key((int)row0, BEFORE) / TILE_N * TILE_N;
+        const uint end_key = (uint)mask_end_key((int)last_row, AFTER, (int)length);
 
         float4 sum[SUMS];
         float largest[THREAD_M], total[THREAD_M]; /* total: of this work-item's keys alone */
@@ -68,7 +75,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
             total[i] = 0.0f;
         }
 
-        for (uint key0 = 0; key0 < length; key0 += TILE_N) {
+        for (uint key0 = first_key; key0 < end_key; key0 += TILE_N) {
             const uint keys = min(length - key0, (uint)TILE_N);
 #if DROPOUT > 0
             make_keep(keep_tile, batch, site, TILE_M, first + row0, head, key0);
@@ -80,7 +87,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
             for (uint i = 0; i < SCORES; i++) score[i] = (float4)(0.0f);
             for (uint p0 = 0; p0 < HEAD_DIM; p0 += TILE_K) {
                 barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the stages before any more */
-                if (HEAD_DIM > TILE_K || key0 == 0) LOAD_ROWS(x_tile, 0, x, x_at, X_STRIDE, rows, p0, 0);
+                if (HEAD_DIM > TILE_K || key0 == first_key) LOAD_ROWS(x_tile, 0, x, x_at, X_STRIDE, rows, p0, 0);
                 LOAD_COLUMNS(wp_tile, 0, w, w_at + key0 * W_STRIDE, W_STRIDE, keys, p0, 0);
                 barrier(CLK_LOCAL_MEM_FENCE);
                 MULTIPLY_STAGES(score, x_tile, 0, wp_tile, 0, min((uint)HEAD_DIM - p0, (uint)TILE_K));
@@ -88,17 +95,27 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
 
             /* ---- the largest score of each row; keys beyond the sequence are no keys ---- */
             float step[THREAD_M];
+#if MASKED
+            const bool all_seen = mask_sees_all((int)row0, (int)last_row, (int)key0, (int)(key0 + keys) - 1, BEFORE, AFTER);
+#endif
             UNROLL
             for (uint i = 0; i < THREAD_M; i++) {
                 step[i] = LOWEST;
                 UNROLL
                 for (uint j = 0; j < COLUMN_QUADS; j++) {
                     const uint key = held_column(j);
+#if RELATIVE > 0 || ALIBI || MASKED
+                    const int offset = (int)(key0 + key) - (int)(row0 + held_row(i));
+#endif
 #if RELATIVE > 0
-                    const float4 bias = bias_quad(biases, (int)(key0 + key) - (int)(row0 + held_row(i)), (int)THREADS_N);
-                    const float4 s = fma(score[i * COLUMN_QUADS + j], (float4)(scale), bias);
+                    float4 s = fma(score[i * COLUMN_QUADS + j], (float4)(scale), bias_quad(biases, offset, (int)THREADS_N));
+#elif ALIBI
+                    float4 s = fma(score[i * COLUMN_QUADS + j], (float4)(scale), alibi_quad(slope, offset, (int)THREADS_N));
 #else
-                    const float4 s = score[i * COLUMN_QUADS + j] * scale;
+                    float4 s = score[i * COLUMN_QUADS + j] * scale;
+#endif
+#if MASKED
+                    if (!all_seen) s = mask_quad(s, offset, (int)THREADS_N);
 #endif
                     score[i * COLUMN_QUADS + j] = s;
                     if (key < keys) step[i] = fmax(step[i], s.x);
@@ -142,6 +159,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
                     e.y = key + THREADS_N < keys ? exp2(s.y - now) : 0.0f;
                     e.z = key + 2 * THREADS_N < keys ? exp2(s.z - now) : 0.0f;
                     e.w = key + 3 * THREADS_N < keys ? exp2(s.w - now) : 0.0f;
+                    e = masked_weights(s, e);
                     total[i] += (e.x + e.y) + (e.z + e.w);
 #if DROPOUT > 0
                     e *= keep_quad(keep_tile, TILE_M, held_row(i), 0, key, THREADS_N);

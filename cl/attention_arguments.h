@@ -3,6 +3,9 @@
 #ifndef HEADS
 #define HEADS 1
 #endif
+#ifndef KEY_HEADS
+#define KEY_HEADS 0
+#endif
 #ifndef HEAD_DIM
 #define HEAD_DIM 32
 #endif
@@ -40,6 +43,8 @@
 #define Y_OFFSET 0
 #endif
 
+#include "heads.h"
+
 #if LSE == LSE_WRITE
 #define ARGUMENT_LSE , OUTPUT_OF(float, lse)
 #define BEGIN_LSE BEGIN_OUTPUT_OF(float, lse)
@@ -48,6 +53,7 @@
 #define BEGIN_LSE
 #endif
 #include "distances.h"
+#include "masked.h"
 #if RELATIVE > 0
 #define ARGUMENT_RELATIVE , INPUT(relative)
 #define BEGIN_RELATIVE BEGIN(relative)

@@ -11,7 +11,9 @@
  * gradients, the queries and the keys. The keys' and values' sums stay in registers to the end of their tile, the
  * queries' are added up in memory, always by the same work-item: no sum is shared with another work-group, their order
  * is that of the queries and of the tiles, and they depend on their own sequence alone. RELATIVE: the scores' gradients
- * are added up by distance, too, which is for one part. */
+ * are added up by distance, too, which is for one part. ALIBI: as in the forward pass. BEFORE, AFTER: a tile of keys
+ * meets the steps of queries of which one sees one of its keys; the first tile of a part that meets a step begins its
+ * sums. */
 #ifndef POCL_DEVICE_ADDRESS_BITS
 #define UNROLL_K _Pragma("unroll 16") /* with 4, 4 % slower on an H200 */
 #endif
@@ -100,24 +102,24 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 
     const uint sequences = batch[HEADER_SEQUENCES];
     const uint sequence = group_number() % max(sequences, 1u);
-    const uint head = group_number() / max(sequences, 1u) % HEADS;
-    const uint part = group_number() / max(sequences, 1u) / HEADS;
+    const uint key_head = group_number() / max(sequences, 1u) % KEY_HEAD_COUNT;
+    const uint part = group_number() / max(sequences, 1u) / KEY_HEAD_COUNT;
     if (sequences > 0 && part < PARTS) {
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
         const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
         const float scale = as_float((uint)SCALE) * LOG2E;
 #if RELATIVE > 0
-        load_biases(biases, relative, batch, head, LOG2E);
+        load_biases(biases, relative, batch, key_head, LOG2E); /* with a bias by distance Q has no more heads */
         for (uint i = local_number(); i < DIAGONAL_SUMS; i += LOCAL_SIZE) diagonals[i] = 0.0f;
 #endif
 
         for (uint key0 = part * TILE_M; key0 < length; key0 += PARTS * TILE_M) {
-            const uint x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
-            const uint w_at = W_OFFSET + (first + key0) * W_STRIDE + HEAD_AT(head, W_STRIDE);
-            const uint v_at = V_OFFSET + (first + key0) * V_STRIDE + HEAD_AT(head, V_STRIDE);
-            const uint gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
-            const uint partials_at = part * batch[HEADER_TOKENS] * GRADIENT_STRIDE + gradient_at;
+            const uint w_at = W_OFFSET + (first + key0) * W_STRIDE + HEAD_AT(key_head, W_STRIDE);
+            const uint v_at = V_OFFSET + (first + key0) * V_STRIDE + HEAD_AT(key_head, V_STRIDE);
             const uint keys = length - key0;
+            const uint last_key = key0 + min(keys, (uint)TILE_M) - 1;
+            const uint first_query = (uint)mask_first_query((int)key0, AFTER) / TILE_N * TILE_N;
+            const uint end_query = (uint)mask_end_query((int)last_key, BEFORE, (int)length);
 
             float4 key_sum[SUMS], value_sum[SUMS];
             UNROLL
@@ -126,8 +128,22 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 value_sum[i] = (float4)(0.0f);
             }
 
-            for (uint query0 = 0; query0 < length; query0 += TILE_N) {
+            /* All queries of the heads of Q, one head after the other. */
+            const uint query_tiles = (end_query - first_query + TILE_N - 1) / TILE_N;
+            for (uint step = 0; step < KEY_HEAD_MEMBERS * query_tiles; step++) {
+                const uint head = key_head * KEY_HEAD_MEMBERS + step / query_tiles;
+                const uint query0 = first_query + step % query_tiles * TILE_N;
+#if ALIBI
+                const float slope = alibi_slope(HEADS, head) * LOG2E;
+#endif
+                const uint x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
+                const uint gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
+                const uint partials_at = part * batch[HEADER_TOKENS] * GRADIENT_STRIDE + gradient_at;
                 const uint queries = min(length - query0, (uint)TILE_N);
+                const bool begins = key0 < (uint)mask_first_key((int)query0, BEFORE) / TILE_M * TILE_M + PARTS * TILE_M;
+#if MASKED
+                const bool all_seen = mask_sees_all((int)query0, (int)(query0 + queries) - 1, (int)key0, (int)last_key, BEFORE, AFTER);
+#endif
 
                 /* ---- statistics of the queries; those beyond the sequence weigh nothing ---- */
                 for (uint i = local_number(); i < 2 * TILE_N; i += LOCAL_SIZE) {
@@ -169,12 +185,21 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                     UNROLL
                     for (uint i = 0; i < THREAD_M; i++) {
                         const uint at = i * COLUMN_QUADS + j;
-#if RELATIVE > 0
-                        const float4 bias = bias_quad(biases, (int)(key0 + held_row(i)) - (int)(query0 + query), -(int)THREADS_N);
-                        const float4 weight = exp2(fma(score[at], (float4)(scale), bias - query_lse));
-#else
-                        const float4 weight = exp2(fma(score[at], (float4)(scale), -query_lse));
+#if RELATIVE > 0 || ALIBI || MASKED
+                        const int offset = (int)(key0 + held_row(i)) - (int)(query0 + query);
 #endif
+#if RELATIVE > 0
+                        const float4 bias = bias_quad(biases, offset, -(int)THREADS_N);
+                        float4 s = fma(score[at], (float4)(scale), bias - query_lse);
+#elif ALIBI
+                        float4 s = fma(score[at], (float4)(scale), alibi_quad(slope, offset, -(int)THREADS_N) - query_lse);
+#else
+                        float4 s = fma(score[at], (float4)(scale), -query_lse);
+#endif
+#if MASKED
+                        if (!all_seen) s = mask_quad(s, offset, -(int)THREADS_N);
+#endif
+                        const float4 weight = masked_weights(s, exp2(s));
 #if DROPOUT > 0
                         const float4 factor = keep_quad(keep_tile, TILE_N, query, THREADS_N, held_row(i), 0);
                         score[at] = weight * factor;
@@ -217,7 +242,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                     for (uint j = 0; j < CHANNEL_QUADS; j++) {
                         const uint p = held_channel(j);
                         sum[i * CHANNEL_QUADS + j] = (float4)(0.0f);
-                        if (key0 >= PARTS * TILE_M && row < queries && p < HEAD_DIM)
+                        if (!begins && row < queries && p < HEAD_DIM)
                             sum[i * CHANNEL_QUADS + j] = PARTIAL(row, p);
                     }
                 }
@@ -241,7 +266,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         }
 #if RELATIVE > 0
         barrier(CLK_LOCAL_MEM_FENCE);
-        store_distances(distances, 2 * first * HEADS + head, length, diagonals);
+        store_distances(distances, 2 * first * HEADS + key_head, length, diagonals);
 #endif
         LAST_BARRIER;
     }

@@ -6,8 +6,8 @@
  * keys' sums where they are, in registers; the scores' gradients go through shared memory, too, to become an operand
  * for the queries' sums. These stay in shared memory where the longest sequence allows it (QUERY_ROWS), else in the
  * partial sums' memory; the second warpgroup adds after the first, always the same work-items to an element. A third
- * warpgroup copies queries and gradients ahead and draws dropout's decisions. Order and partners of all sums are of the
- * own sequence alone. */
+ * warpgroup copies queries and gradients ahead and draws dropout's decisions. A tile of keys meets the steps of which a
+ * query sees one of its keys. Order and partners of all sums are of the own sequence alone. */
 
 #ifndef PARTS
 #define PARTS 1
@@ -76,6 +76,27 @@ INLINE struct place place_of(__global const uint *batch, const uint item, const 
     at.part = item / sequences / HEADS;
     at.tokens = batch[HEADER_TOKENS];
     return at;
+}
+
+/* Steps of queries that a tile of keys meets: the first, and the one after the last. */
+INLINE uint2 steps_met(const uint key0, const uint length)
+{
+    const uint last_key = min(key0 + TILE_KEYS, length) - 1,
+               end = (uint)mask_end_query((int)last_key, BEFORE, (int)length);
+    return (uint2)((uint)mask_first_query((int)key0, AFTER) / TILE_QUERIES, (end + TILE_QUERIES - 1) / TILE_QUERIES);
+}
+
+/* Whether no tile of keys of the part met the step before, and whether none will. */
+INLINE bool step_begins(const uint key0, const uint step)
+{
+    const uint first = (uint)mask_first_key((int)(step * TILE_QUERIES), BEFORE) / TILE_KEYS;
+    return key0 / TILE_KEYS < first + PARTS;
+}
+
+INLINE bool step_ends(const uint key0, const uint step, const uint length)
+{
+    const uint end = (uint)mask_end_key((int)(step * TILE_QUERIES + TILE_QUERIES - 1), AFTER, (int)length);
+    return key0 + PARTS * TILE_KEYS >= (MASKED ? (end + TILE_KEYS - 1) / TILE_KEYS * TILE_KEYS : length);
 }
 
 /* Adds a warpgroup's 64 queries x HEAD_DIM channels, of its 64 keys, to those of the part's keys before; `count` such
@@ -197,7 +218,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                           TILE_KEYS, at.length - key0, COPIERS, copier, false);
                 copy_rows(values_at, v + (V_OFFSET + (size_t)(at.first + key0) * V_STRIDE + HEAD_AT(at.head, V_STRIDE)),
                           V_STRIDE, TILE_KEYS, at.length - key0, COPIERS, copier, false);
-                for (uint query0 = 0; query0 < at.length; query0 += TILE_QUERIES) {
+                const uint2 met = steps_met(key0, at.length);
+                for (uint step = met.x; step < met.y; step++) {
+                    const uint query0 = step * TILE_QUERIES;
                     /* What needs no place in the ring comes first. Queries beyond the sequence are zeros, and so is
                      * what they give. */
                     const uint queries = at.length - query0, row = (at.first + query0 + mine) * HEADS + at.head;
@@ -231,7 +254,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                     fence_async();
                     warp_barrier();
                     if (local_number() % 32 == 0) {
-                        if (query0 == 0) mbarrier_arrive(keys_full);
+                        if (step == met.x) mbarrier_arrive(keys_full);
                         mbarrier_arrive(full + 8 * stage);
                     }
                     if (++stage == STAGES) {
@@ -259,9 +282,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 #endif
     for (uint item = group_number(); item < work; item += groups) {
         const struct place at = place_of(batch, item, sequences);
-        const uint steps = (at.length + TILE_QUERIES - 1) / TILE_QUERIES;
+#if ALIBI
+        const float slope = alibi_slope(HEADS, at.head) * LOG2E;
+#endif
         for (uint key0 = at.part * TILE_KEYS; key0 < at.length; key0 += PARTS * TILE_KEYS) {
-            const bool begin = key0 == at.part * TILE_KEYS, end = key0 + PARTS * TILE_KEYS >= at.length;
+            const uint2 met = steps_met(key0, at.length);
+            const uint steps = met.y;
             const uint keys = at.length - key0, key = group * 64 + warp * 16 + lane / 4;
             float key_sum[SUMS], value_sum[SUMS], query_sum[QUERY_SUMS];
             UNROLL
@@ -279,7 +305,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             WGMMA_WAIT(0, 32, score);
             WGMMA_WAIT(0, 32, change);
             ROLLED
-            for (uint step = 0; step < steps; step++) {
+            for (uint step = met.x; step < steps; step++) {
                 const uint my_queries = queries_at + stage * QUERIES_BYTES,
                            my_gradients = gradients_at + stage * QUERIES_BYTES;
                 const uint next = stage + 1 == STAGES ? 0 : stage + 1, next_parity = next ? parity : parity ^ 1,
@@ -305,6 +331,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 const __local float *bias =
                     biases + (BIAS_ZERO + max(min(apart, APART_MOST), APART_LEAST) + (int)key - (int)(lane % 4 * 2));
 #define LESS(lse, j, h, e) bias[(int)(h) * 8 - (int)(j) * 8 - (int)(e)] - (lse)
+#elif ALIBI
+                const int apart = (int)(key0 + key) - (int)(step * TILE_QUERIES + lane % 4 * 2);
+#define LESS(lse, j, h, e) fma(-slope, fabs((float)(apart + (int)(h) * 8 - (int)(j) * 8 - (int)(e))), -(lse))
 #else
 #define LESS(lse, j, h, e) -(lse)
 #endif
@@ -317,6 +346,16 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                         score[j * 4 + h * 2 + 1] = exp2_fast(fma(score[j * 4 + h * 2 + 1], scale, LESS(both.z, j, h, 1)));
                     }
                 }
+#if MASKED
+                if (!mask_sees_all((int)(step * TILE_QUERIES), (int)(step * TILE_QUERIES) + TILE_QUERIES - 1, (int)key0,
+                                   (int)key0 + TILE_KEYS - 1, BEFORE, AFTER)) {
+                    const int offset = (int)(key0 + key) - (int)(step * TILE_QUERIES + lane % 4 * 2);
+                    UNROLL
+                    for (uint i = 0; i < 32; i++)
+                        if (!mask_sees(offset + (int)(i / 2 % 2 * 8) - (int)(i / 4 * 8 + i % 2), BEFORE, AFTER))
+                            score[i] = 0.0f;
+                }
+#endif
                 if (keys < TILE_KEYS) {
                     UNROLL
                     for (uint i = 0; i < 32; i++)
@@ -381,7 +420,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 CHANNELS_WAIT(2, query_sum);
                 warp_arrive(free + 8 * stage);
                 barrier_named(1 + group, WARPGROUP); /* all warps' products have read the scores' gradients */
-                add_queries(query_sums, added, count, step, query_sum, begin, end, at, partials, y);
+                add_queries(query_sums, added, count, step, query_sum, step_begins(key0, step),
+                            step_ends(key0, step, at.length), at, partials, y);
                 WGMMA_WAIT(0, 32, score);
                 WGMMA_WAIT(0, 32, change);
                 count++;

@@ -1,6 +1,6 @@
 /* Gradient of attention's queries: the sum over the parts of what attention_backward left, y[j] = SCALE * (sum over
- * parts of partials[part][j]). A part that no tile of the sequence's keys belongs to has nothing of it. A work-item
- * has ACCESS elements and adds the parts in ascending order. */
+ * parts of partials[part][j]). A part of whose tiles of keys none met the query's step has nothing of it. A
+ * work-item has ACCESS elements and adds the parts in the order of their first tiles that did. */
 #include "common.h"
 
 #ifndef HEADS
@@ -25,8 +25,12 @@
 #define PARTS 1
 #endif
 #ifndef TILE_M
-#define TILE_M 32
+#define TILE_M 32 /* keys of a tile */
 #endif
+#ifndef TILE_N
+#define TILE_N 32 /* queries of a step */
+#endif
+#include "masked.h"
 
 #define ROW (HEADS * HEAD_DIM)
 
@@ -42,13 +46,16 @@ attention_dq(BATCH_ARGUMENT, INPUT_OF(float, partials), OUTPUT(y))
         const uint token = at / ROW;
         const uint offset = batch[HEADER_AT_OFFSETS] + batch[batch[HEADER_AT_TOKEN_SEQUENCE] + token];
         const uint length = batch[offset + 1] - batch[offset];
-        const uint parts = min((length + TILE_M - 1) / TILE_M, (uint)PARTS);
+        const uint query0 = (token - batch[offset]) / TILE_N * TILE_N, last = min(query0 + TILE_N, length) - 1;
+        const uint from = (uint)mask_first_key((int)query0, BEFORE) / TILE_M;
+        const uint end = ((uint)mask_end_key((int)last, AFTER, (int)length) + TILE_M - 1) / TILE_M;
+        const uint parts = min(end - from, (uint)PARTS);
         float sum[ACCESS];
         UNROLL
         for (uint c = 0; c < ACCESS; c++) sum[c] = 0.0f;
-        for (uint part = 0; part < parts; part++) {
+        for (uint i = 0; i < parts; i++) {
             float v[ACCESS];
-            LOAD_FLOATS(partials, part * tokens * ROW + at, v);
+            LOAD_FLOATS(partials, (from + i) % PARTS * tokens * ROW + at, v);
             UNROLL
             for (uint c = 0; c < ACCESS; c++) sum[c] += v[c];
         }

@@ -4,7 +4,7 @@
  * A work-group has TILE_M queries of one head (an entry of the query tile table), a warp 16 of them, and walks over the
  * sequence's keys in steps of TILE_N; the next step's keys and values are on their way to shared memory meanwhile.
  * Scores stay in the registers in which the first product leaves them: two fragments of its sums are, in 16 bits, just
- * the first operand of 16 keys of the second (mma.h). */
+ * the first operand of 16 keys of the second (mma.h). BEFORE, AFTER and ALIBI are as in attention.cl. */
 #ifndef TILE_M
 #define TILE_M 64
 #endif
@@ -76,17 +76,25 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     const uint sequence = batch[entry], row0 = batch[entry + 1];
     const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
     const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
-    __global const storage *keys = w + W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
-    __global const storage *values = v + V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
+    __global const storage *keys = w + W_OFFSET + first * W_STRIDE + HEAD_AT(KEY_HEAD(head), W_STRIDE);
+    __global const storage *values = v + V_OFFSET + first * V_STRIDE + HEAD_AT(KEY_HEAD(head), V_STRIDE);
     const uint lane = local_number() % WARP, warp = local_number() / WARP;
     const uint base = SHARED_ADDRESS(tile);
     if (row0 >= length) return;
 #if RELATIVE > 0
     load_biases(biases, relative, batch, head, LOG2E);
 #endif
+#if ALIBI
+    const float slope = alibi_slope(HEADS, head) * LOG2E;
+#endif
+    /* Steps of which no query sees a key are passed over. */
+    const uint last_row = min(row0 + TILE_M, length) - 1;
+    const uint first_key = (uint)mask_first_key((int)row0, BEFORE) / TILE_N * TILE_N;
+    const uint seen = (uint)mask_end_key((int)last_row, AFTER, (int)length);
+    const uint end_key = MASKED ? min((seen + TILE_N - 1) / TILE_N * TILE_N, length) : length;
 
-    fetch_rows(base, keys, W_STRIDE, (int)length);
-    fetch_rows(base + TILE_BYTES, values, V_STRIDE, (int)length);
+    fetch_rows(base, keys + first_key * W_STRIDE, W_STRIDE, (int)(end_key - first_key));
+    fetch_rows(base + TILE_BYTES, values + first_key * V_STRIDE, V_STRIDE, (int)(end_key - first_key));
     copy_commit();
 
     /* This lane's two queries, past the end the last one again. */
@@ -109,11 +117,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     const uint key_rows = tile_chunk(lane % 8 + lane / 16 * 8, lane / 8 % 2, CHUNKS);
     const uint value_rows = TILE_BYTES + tile_chunk(lane % 16, lane / 16, CHUNKS);
 
-    ROLLED for (uint key0 = 0, at = base, other = base + 2 * TILE_BYTES; key0 < length; key0 += TILE_N)
+    ROLLED for (uint key0 = first_key, at = base, other = base + 2 * TILE_BYTES; key0 < end_key; key0 += TILE_N)
     {
-        fetch_rows(other, keys + (key0 + TILE_N) * W_STRIDE, W_STRIDE, (int)length - (int)(key0 + TILE_N));
+        fetch_rows(other, keys + (key0 + TILE_N) * W_STRIDE, W_STRIDE, (int)end_key - (int)(key0 + TILE_N));
         fetch_rows(other + TILE_BYTES, values + (key0 + TILE_N) * V_STRIDE, V_STRIDE,
-                   (int)length - (int)(key0 + TILE_N));
+                   (int)end_key - (int)(key0 + TILE_N));
         copy_commit();
         COPY_WAIT(1);
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -138,10 +146,22 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
 #if RELATIVE > 0
             const float bias = bias_of(biases, (int)(key0 + key) - (int)(low + i / 2 % 2 * 8));
             score[i] = here >= TILE_N || key < here ? fma(score[i], scale, bias) : LOWEST;
+#elif ALIBI
+            const float apart = fabs((float)((int)(key0 + key) - (int)(low + i / 2 % 2 * 8)));
+            score[i] = here >= TILE_N || key < here ? fma(score[i], scale, -slope * apart) : LOWEST;
 #else
             score[i] = here >= TILE_N || key < here ? score[i] * scale : LOWEST;
 #endif
         }
+#if MASKED
+        if (!mask_sees_all((int)row0, (int)last_row, (int)key0, (int)key0 + TILE_N - 1, BEFORE, AFTER)) {
+            UNROLL for (uint i = 0; i < FRAGMENTS * 4; i++)
+            {
+                const uint key = key0 + i / 4 * 8 + lane % 4 * 2 + i % 2;
+                if (!mask_sees((int)key - (int)(low + i / 2 % 2 * 8), BEFORE, AFTER)) score[i] = LOWEST;
+            }
+        }
+#endif
         UNROLL for (uint r = 0; r < 2; r++)
         {
             float most = largest[r];
@@ -149,6 +169,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 most = fmax(most, fmax(score[j * 4 + r * 2], score[j * 4 + r * 2 + 1]));
             most = quad_max(most);
             const float shrink = exp2(largest[r] - most);
+            const float least = most > 0.5f * LOWEST ? most : 0.0f; /* no key is seen yet: all weights are 0 */
             largest[r] = most;
             total[r] *= shrink;
             UNROLL for (uint c = 0; c < CHANNELS; c++)
@@ -158,8 +179,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             }
             UNROLL for (uint j = 0; j < FRAGMENTS; j++)
             {
-                score[j * 4 + r * 2] = exp2(score[j * 4 + r * 2] - most);
-                score[j * 4 + r * 2 + 1] = exp2(score[j * 4 + r * 2 + 1] - most);
+                score[j * 4 + r * 2] = exp2(score[j * 4 + r * 2] - (MASKED ? least : most));
+                score[j * 4 + r * 2 + 1] = exp2(score[j * 4 + r * 2 + 1] - (MASKED ? least : most));
                 total[r] += score[j * 4 + r * 2] + score[j * 4 + r * 2 + 1];
             }
 #if DROPOUT > 0

@@ -6,7 +6,8 @@
  * weights of the first while the second goes on and the others have their turns to issue: so the tensor cores have work
  * while exponentials are made. Weights stay in registers: the layout of sums is that of an operand. Rows of keys and values are
  * permuted so that a work-item's weights are those of one draw of dropout's generator. Steps begin at the sequence's first
- * key: the result depends on its own sequence alone. */
+ * key, or, where the tile's queries do not see it, at the draw that has the first they see: the result depends on its own
+ * sequence alone. */
 #include "attention_wgmma.h"
 
 #define TILE_KEYS 128
@@ -75,6 +76,33 @@ INLINE float add_biases(float *score, const __local float *biases, const __local
 }
 #endif
 
+/* Keys that a tile of queries walks over: the first, of a draw, and the one after the last. */
+INLINE uint2 keys_met(const uint row0, const uint length)
+{
+    return (uint2)((uint)mask_first_key((int)row0, BEFORE) / 8 * 8,
+                   (uint)mask_end_key((int)min(row0 + TILE_M, length) - 1, AFTER, (int)length));
+}
+
+#if MASKED || ALIBI
+/* Hides the scores that are not seen, and takes what ALiBi does from the others. `apart`: this work-item's first key less
+ * its first query; `slope` over SCALE. */
+INLINE void mask_scores(float *score, const int apart, const float slope, const bool all_seen)
+{
+    UNROLL
+    for (uint i = 0; i < SCORES; i++) {
+        const int offset = apart + (int)(i / 16 * 32 + i / 4 % 4 * 2 + i % 2) - (int)(i / 2 % 2 * 8);
+        if (ALIBI) score[i] = fma(-slope, fabs((float)offset), score[i]);
+        if (MASKED && !all_seen) score[i] = mask_sees(offset, BEFORE, AFTER) ? score[i] : HIDDEN_SCORE;
+    }
+}
+#define MASK_SCORES(key0)                                                                                              \
+    mask_scores(score, (int)((key0) + local_number() % 4 * 8) - (int)(place.y + row), slope,                           \
+                mask_sees_all((int)(place.y + group * 64), (int)(place.y + group * 64) + 63, (int)(key0),              \
+                              (int)(key0) + TILE_KEYS - 1, BEFORE, AFTER))
+#else
+#define MASK_SCORES(key0)
+#endif
+
 /* Scores become exponentials relative to the largest so far; `largest` (scaled), `total` (of this work-item's keys) and
  * what earlier sums are to be multiplied by, for both rows. Of the keys there are `keys`. */
 INLINE void exponentials(float *score, const uint keys, const float scale, float *largest, float *total, float *shrink
@@ -93,7 +121,8 @@ INLINE void exponentials(float *score, const uint keys, const float scale, float
 #if RELATIVE > 0
         const float now = fmax(largest[h], fma(quad_max(most), scale, shift)), base = now - shift;
 #else
-        const float now = fmax(largest[h], quad_max(most) * scale), base = now;
+        const float now = fmax(largest[h], quad_max(most) * scale);
+        const float base = MASKED && now < 0.5f * HIDDEN_SCORE * scale ? 0.0f : now; /* none is seen: all become 0 */
 #endif
         shrink[h] = exp2_fast(largest[h] - now);
         largest[h] = now;
@@ -213,11 +242,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             const uint sequence = batch[entry], row0 = batch[entry + 1];
             const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
             const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
-            __global const storage *key = w + (W_OFFSET + (size_t)first * W_STRIDE + HEAD_AT(head, W_STRIDE));
-            __global const storage *value = v + (V_OFFSET + (size_t)first * V_STRIDE + HEAD_AT(head, V_STRIDE));
-            for (uint key0 = 0; key0 < length; key0 += TILE_KEYS) {
+            __global const storage *key = w + (W_OFFSET + (size_t)first * W_STRIDE + HEAD_AT(KEY_HEAD(head), W_STRIDE));
+            __global const storage *value = v + (V_OFFSET + (size_t)first * V_STRIDE + HEAD_AT(KEY_HEAD(head), V_STRIDE));
+            const uint2 met = keys_met(row0, length);
+            for (uint key0 = met.x; key0 < met.y; key0 += TILE_KEYS) {
                 pending = await_free(keys_free + 8 * stage, parity, pending);
-                if (key0 == 0) {
+                if (key0 == met.x) {
                     pending = await_free(queries_free + 8 * (turn % 2), (turn / 2 + 1) % 2, pending);
                     copy_rows(queries_at + turn % 2 * QUERY_BYTES,
                               x + (X_OFFSET + (size_t)(first + row0) * X_STRIDE + HEAD_AT(head, X_STRIDE)), X_STRIDE,
@@ -261,7 +291,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         const uint first = place.x, length = place.z, head = place.w, rows = length - place.y;
         const uint row = group * 64 + local_number() % WARPGROUP / 32 * 16 + lane / 4; /* the first of two: + 8 */
         const uint mine_at = queries_at + turn % 2 * QUERY_BYTES + group * 64 * ROW_BYTES;
-        const uint steps = (length + TILE_KEYS - 1) / TILE_KEYS;
+        const uint2 met = keys_met(place.y, length);
+        const uint steps = (met.y - met.x + TILE_KEYS - 1) / TILE_KEYS;
+#if MASKED || ALIBI
+        const float slope = ALIBI ? alibi_slope(HEADS, head) / as_float((uint)SCALE) : 0.0f;
+#endif
 #if DROPOUT > 0
         const uint4 random_key = dropout_key(batch, site);
         const uint random_row = (first + place.y + row) * HEADS + head;
@@ -290,8 +324,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             const float shift = add_biases(score, my_biases, all_biases, -(int)place.y, scale);
 #endif
             if (steps == 1) warp_arrive(queries_free + 8 * (turn % 2));
-            exponentials(score, length, scale, largest, total, shrink GIVE_SHIFT);
-            make_weights(weight, score, random_key, random_row, 0);
+            MASK_SCORES(met.x);
+            exponentials(score, length - met.x, scale, largest, total, shrink GIVE_SHIFT);
+            make_weights(weight, score, random_key, random_row, met.x);
         }
         ROLLED
         for (uint n = 1; n < steps; n++) {
@@ -313,12 +348,13 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             const float shift = add_biases(score, my_biases, all_biases, (int)(n * TILE_KEYS) - (int)place.y, scale);
 #endif
             if (n + 1 == steps) warp_arrive(queries_free + 8 * (turn % 2));
-            exponentials(score, length - n * TILE_KEYS, scale, largest, total, shrink GIVE_SHIFT);
+            MASK_SCORES(met.x + n * TILE_KEYS);
+            exponentials(score, length - met.x - n * TILE_KEYS, scale, largest, total, shrink GIVE_SHIFT);
             CHANNELS_WAIT(0, sum);
             warp_arrive(values_free + 8 * last);
             UNROLL
             for (uint i = 0; i < SUMS; i++) sum[i] *= shrink[i / 2 % 2];
-            make_weights(weight, score, random_key, random_row, n * TILE_KEYS);
+            make_weights(weight, score, random_key, random_row, met.x + n * TILE_KEYS);
         }
         mbarrier_wait(values_full + 8 * stage, parity);
         multiply_values(sum, weight, values_at + stage * TILE_BYTES);

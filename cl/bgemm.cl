@@ -10,6 +10,9 @@
 #ifndef HEADS
 #define HEADS 1
 #endif
+#ifndef KEY_HEADS
+#define KEY_HEADS 0
+#endif
 #ifndef HEAD_DIM
 #define HEAD_DIM 32
 #endif
@@ -35,6 +38,11 @@
 #define Y_OFFSET 0
 #endif
 
+#include "heads.h"
+
+/* Heads of Q that a work-group sums over, of which each head of K or V has so many, and heads of a result. */
+#define MEMBERS (BATCHED == BATCHED_TRANSPOSED ? KEY_HEAD_MEMBERS : 1)
+#define OWNERS (HEADS / MEMBERS)
 #define SCORES (BATCHED == BATCHED_SCORES)
 /* Whether the summed dimension is the slow one of an operand. */
 #define X_MAJOR (BATCHED == BATCHED_TRANSPOSED)
@@ -53,32 +61,35 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void bgemm(BATC
 
     const uint tiles = batch[HEADER_TILES];
     const uint head = group_number() / max(tiles, 1u);
-    if (tiles > 0 && head < HEADS) {
+    if (tiles > 0 && head < OWNERS) {
         const uint entry = batch[HEADER_AT_TILES] + group_number() % tiles * 2;
         const uint sequence = batch[entry];
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
         const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
         const uint scores_at =
-            HEADS * batch[batch[HEADER_AT_SCORE_OFFSETS] + sequence] + head * length * length; /* of this head */
+            HEADS * batch[batch[HEADER_AT_SCORE_OFFSETS] + sequence] + head * MEMBERS * length * length; /* of this head */
 
         const uint row0 = SCORES ? (batch[entry + 1] & 0xffff) * TILE_M : batch[entry + 1];
         const uint columns_begin = SCORES ? (batch[entry + 1] >> 16) * TILE_N : 0;
         const uint columns_end = SCORES ? min(columns_begin + TILE_N, length) : HEAD_DIM;
-        const uint depth = SCORES ? HEAD_DIM : length;
+        const uint depth = SCORES ? HEAD_DIM : length, stages = (depth + TILE_K - 1) / TILE_K;
         const uint x_stride = SCORES ? X_STRIDE : length;
-        const uint x_at = SCORES ? X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE) : scores_at;
+        const uint x_first = SCORES ? X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE) : scores_at;
         const bool wide_x = ALIGNED != 0 && (SCORES || (length % VECTOR == 0 && scores_at % VECTOR == 0));
         const uint y_stride = SCORES ? length : Y_STRIDE;
         const uint y_at = SCORES ? scores_at : Y_OFFSET + first * Y_STRIDE + HEAD_AT(head, Y_STRIDE);
         const bool wide_y = ALIGNED != 0 && (!SCORES || (length % 4 == 0 && scores_at % 4 == 0));
-        const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
 
         for (uint column0 = columns_begin; column0 < columns_end; column0 += TILE_N) {
             float4 sum[SUMS];
             UNROLL
             for (uint i = 0; i < SUMS; i++) sum[i] = (float4)(0.0f);
 
-            for (uint k0 = 0; k0 < depth; k0 += TILE_K) {
+            for (uint at = 0; at < MEMBERS * stages; at++) {
+                const uint k0 = at % stages * TILE_K, member = at / stages;
+                const uint w_head = BATCHED == BATCHED_TRANSPOSED ? head * MEMBERS + member : KEY_HEAD(head);
+                const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(w_head, W_STRIDE);
+                const uint x_at = x_first + member * length * length;
                 barrier(CLK_LOCAL_MEM_FENCE); /* nobody reads the stage before any more */
                 UNROLL
                 for (uint b = 0; b < BLOCKS; b++) {

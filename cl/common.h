@@ -5,6 +5,9 @@
 #ifndef F16
 #define F16 0
 #endif
+#ifndef BF16
+#define BF16 0
+#endif
 #ifndef LOCAL_SIZE
 #define LOCAL_SIZE 64
 #endif
@@ -23,8 +26,11 @@
 #define reqd_work_group_size(x, y, z)
 #endif
 
-/* `half` is only ever pointed to, which needs no cl_khr_fp16. */
-#if F16
+/* Elements of 16 bits are f16 or, with BF16, the upper halves of floats: no OpenCL has a type for those, and they are
+ * taken apart by bits. `half` is only ever pointed to, which needs no cl_khr_fp16. */
+#if BF16
+typedef ushort storage;
+#elif F16
 typedef half storage;
 #else
 typedef float storage;
@@ -76,8 +82,26 @@ typedef float storage;
 #define BEGIN(name) BEGIN_OF(storage, name)
 #define BEGIN_OUTPUT(name) BEGIN_OUTPUT_OF(storage, name)
 
+#if BF16
+static inline float bf16_float(const uint bits) { return as_float(bits << 16); }
+
+/* Rounded to nearest, ties to even; what is too large becomes infinity, and a NaN stays one. */
+static inline uint bf16_bits(const float v)
+{
+    const uint bits = as_uint(v);
+    return (bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+
+/* Two in a word. */
+static inline float2 bf16_floats(const uint pair) { return (float2)(as_float(pair << 16), as_float(pair & 0xffff0000u)); }
+static inline uint bf16_pair(const float low, const float high) { return bf16_bits(low) | bf16_bits(high) << 16; }
+#endif
+
 /* One element, any alignment. */
-#if F16
+#if BF16
+#define LOAD(name, at) bf16_float((name)[at])
+#define STORE(name, at, value) (name)[at] = (ushort)bf16_bits(value)
+#elif F16
 #define LOAD(name, at) vload_half((at), name)
 #define STORE(name, at, value) vstore_half_rte((value), (at), name)
 #else
@@ -94,7 +118,17 @@ typedef float storage;
 
 static inline void unpack_vector(const uint4 raw, float *v)
 {
-#if F16
+#if BF16
+    const float2 v0 = bf16_floats(raw.x), v2 = bf16_floats(raw.y), v4 = bf16_floats(raw.z), v6 = bf16_floats(raw.w);
+    v[0] = v0.x;
+    v[1] = v0.y;
+    v[2] = v2.x;
+    v[3] = v2.y;
+    v[4] = v4.x;
+    v[5] = v4.y;
+    v[6] = v6.x;
+    v[7] = v6.y;
+#elif F16
     for (uint c = 0; c < VECTOR; c++) v[c] = vload_half(c, (const half *)&raw);
 #else
     v[0] = as_float(raw.x);
@@ -106,7 +140,10 @@ static inline void unpack_vector(const uint4 raw, float *v)
 
 static inline uint4 pack_vector(const float *v)
 {
-#if F16
+#if BF16
+    return (uint4)((uint2)(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3])),
+                   (uint2)(bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])));
+#elif F16
     uint4 raw;
     for (uint c = 0; c < VECTOR; c++) vstore_half_rte(v[c], c, (half *)&raw);
     return raw;

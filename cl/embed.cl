@@ -40,7 +40,9 @@ void embed(BATCH_ARGUMENT
 #endif
 #if NORM
     , INPUT(gamma)
+#if BETA
     , INPUT(beta)
+#endif
 #endif
 #if WORD
     , INPUT_OF(uint, ids)
@@ -98,7 +100,9 @@ void embed(BATCH_ARGUMENT
 #endif
 #if NORM
         BEGIN(gamma);
+#if BETA
         BEGIN(beta);
+#endif
         row_standardize(held, as_float((uint)(EPSILON)), scratch);
         ROW_SCALE_SHIFT(gamma, beta);
 #endif

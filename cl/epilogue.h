@@ -4,7 +4,9 @@
 #include "dropout.h"
 #include "formulas.h"
 #include "gemm_arguments.h"
+#include "gate.h"
 #include "mma.h"
+#include "rotary.h"
 
 #if DROPOUT
 #define BEGIN_DROPOUT const uint4 dropout = dropout_key(batch, site)
@@ -33,6 +35,12 @@
 #define STORE_BEFORE(v, row, column) STORE_PACKED(before, (row)*N + (column), v)
 #else
 #define STORE_BEFORE(v, row, column)
+#endif
+
+#if ROTARY
+#define TURN(v, row, column) rotary_eight(v, position, positions[row], column)
+#else
+#define TURN(v, row, column)
 #endif
 
 #if KEPT
@@ -71,14 +79,47 @@
 #define STORE_RESULT(v, row, column) STORE_PACKED(y, Y_OFFSET + (row)*Y_STRIDE + (column), v)
 #endif
 
+#if GATE && !DERIVATIVE && DROPOUT
+#define DROP_GATED(v, row, column) (v) *= dropout_half(dropout_words_keyed(dropout, row, column), (column) % 8 != 0)
+#else
+#define DROP_GATED(v, row, column)
+#endif
+
 /* From sums to results, in place, and to memory. */
+#if GATE && !DERIVATIVE
+/* Of a row of N / 2. */
 #define FINISH(v, raw_bias, row, column)                                                                               \
     {                                                                                                                  \
         ADD_BIAS(v, raw_bias);                                                                                         \
         STORE_BEFORE(v, row, column);                                                                                  \
+        float4 gated_ = gate_eight(v);                                                                                 \
+        DROP_GATED(gated_, row, (column) / 2);                                                                         \
+        *(__global uint2 *)(y + ((row)*N + (column)) / 2) =                                                            \
+            (uint2)(pack_halves(gated_.x, gated_.y), pack_halves(gated_.z, gated_.w));                                 \
+    }
+#elif GATE
+/* Of a row of 2 N. */
+#define FINISH(v, raw_bias, row, column)                                                                               \
+    {                                                                                                                  \
+        float pairs_[16];                                                                                              \
+        ADD_BIAS(v, raw_bias);                                                                                         \
+        DROP(v, row, column);                                                                                          \
+        LOAD_VECTOR(saved, 2 * ((row)*N + (column)), pairs_);                                                          \
+        LOAD_VECTOR(saved, 2 * ((row)*N + (column)) + 8, pairs_ + 8);                                                  \
+        gate_gradient_eight(pairs_, v);                                                                                \
+        STORE_PACKED(y, 2 * ((row)*N + (column)), pairs_);                                                             \
+        STORE_PACKED(y, 2 * ((row)*N + (column)) + 8, pairs_ + 8);                                                     \
+    }
+#else
+#define FINISH(v, raw_bias, row, column)                                                                               \
+    {                                                                                                                  \
+        ADD_BIAS(v, raw_bias);                                                                                         \
+        STORE_BEFORE(v, row, column);                                                                                  \
+        TURN(v, row, column);                                                                                          \
         UNROLL for (uint c_ = 0; c_ < 8; c_++)(v)[c_] = activate(ACTIVATION, (v)[c_]);                                 \
         DROP(v, row, column);                                                                                          \
         TIMES_DERIVATIVE(v, row, column);                                                                              \
         ADD_RESIDUAL(v, row, column);                                                                                  \
         STORE_RESULT(v, row, column);                                                                                  \
     }
+#endif

@@ -9,6 +9,7 @@
  * GATE: neighbouring columns are a pair, of which one goes through the activation and is multiplied by the other; y has
  * rows of N / 2. With DERIVATIVE it is the gradient: a column is that of what a pair made, and y has rows of 2 N.
  * ROTARY: pairs of Q and K are turned.
+ * SCALES: w has elements of 8 bits, which are multiplied as they are; the sums of a column are then scaled.
  *
  * COLUMN_SUMS: the epilogue's results are also summed over each tile's share of the batch's rows, to
  * partials[row tile][N] or, where those are columns, partials[column tile][M]. A weight's gradient, which sums over
@@ -80,7 +81,7 @@
 #define K_THERE(b, r) (WHOLE_STAGES ? block_rows[b] > 0 : k0 + r < block_end[b])
 
 /* Starts the loads of this work-item's blocks of the stage at k0. */
-INLINE void fetch_stage(__global const storage *x, __global const storage *w, const uint *block_at,
+INLINE void fetch_stage(__global const storage *x, __global const weight *w, const uint *block_at,
                        const int *block_rows, const uint *block_end, const uint k0, const uint depth, uint4 *raw)
 {
     UNROLL
@@ -107,6 +108,8 @@ INLINE void fetch_stage(__global const storage *x, __global const storage *w, co
 #if W_MAJOR
                 FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + (k0 + r) * W_STRIDE, K_THERE(b, r), 0, left,
                              ALIGNED != 0);
+#elif SCALES
+                raw[b * 4 + r] = fetch_bytes(w, block_at[b] + k0 + r * W_STRIDE, r < block_rows[b], k, end, ALIGNED != 0);
 #else
                 FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + k0 + r * W_STRIDE, r < block_rows[b], k, end,
                              ALIGNED != 0);
@@ -115,6 +118,14 @@ INLINE void fetch_stage(__global const storage *x, __global const storage *w, co
         }
     }
 }
+
+#if SCALES
+INLINE float4 load_scales(__global const float *from, const uint column)
+{
+    return (float4)(column < N ? from[column] : 0.0f, column + 1 < N ? from[column + 1] : 0.0f,
+                    column + 2 < N ? from[column + 2] : 0.0f, column + 3 < N ? from[column + 3] : 0.0f);
+}
+#endif
 
 #if COLUMN_SUMS
 INLINE void store_floats(__global float *to, const uint at, const float4 *v, const uint column)
@@ -179,6 +190,12 @@ void gemm(PRODUCT_ARGUMENTS)
                 const uint block = local_number() + b * LOCAL_SIZE;
                 const uint quads = block < BLOCKS_X ? QUADS_M : QUADS_N;
                 if (block < BLOCKS_X + BLOCKS_W) {
+#if SCALES
+                    if (block >= BLOCKS_X) {
+                        UNROLL
+                        for (uint r = 0; r < 4; r++) raw[b * 4 + r] = widen_bytes(raw[b * 4 + r]);
+                    }
+#endif
                     if (block < BLOCKS_X ? X_MAJOR : W_MAJOR)
                         PUT_VECTORS(tile, block_to[b], quads, raw, b * 4);
                     else
@@ -195,12 +212,18 @@ void gemm(PRODUCT_ARGUMENTS)
         /* Without a bias, zeros of which no compiler knows: sums that went straight to shared memory would have to lie
          * in the order of its quads in registers, where the inner loop is slower. */
         float4 b[SUM_QUADS];
+#if SCALES
+        float4 scale[SUM_QUADS];
+#endif
         UNROLL
         for (uint j = 0; j < SUM_QUADS; j++) {
             b[j] = (float4)((float)(rows >> 31));
 #if BIAS && !BATCH_N
             const uint c = column0 + sum_column(j, PAIR_N);
             LOAD_SOME(b[j], bias, c, c, N);
+#endif
+#if SCALES
+            scale[j] = load_scales(scales, column0 + sum_column(j, PAIR_N));
 #endif
         }
 #if DROPOUT && BATCH_N && !KEPT
@@ -217,7 +240,11 @@ void gemm(PRODUCT_ARGUMENTS)
                     UNROLL
                     for (uint j = 0; j < SUM_QUADS; j++)
                         tile[(i % CHUNK * THREADS_M + thread_m()) * QUADS_N + j * THREADS_N + thread_n()] =
+#if SCALES
+                            fma(sum[i * SUM_QUADS + j], scale[j], b[j]);
+#else
                             sum[i * SUM_QUADS + j] + b[j];
+#endif
                 }
             }
             barrier(CLK_LOCAL_MEM_FENCE);

@@ -42,6 +42,9 @@
 #ifndef ROTARY
 #define ROTARY ROTARY_NONE
 #endif
+#ifndef SCALES
+#define SCALES 0
+#endif
 #ifndef QKV_INTERLEAVED
 #define QKV_INTERLEAVED 0
 #endif
@@ -184,15 +187,25 @@
 #define ARGUMENT_SITE
 #endif
 
+/* Of w: with SCALES elements of 8 bits, and rows' scales so many floats after its beginning. */
+#if SCALES
+typedef char weight;
+#define BEGIN_SCALES __global const float *scales = (__global const float *)w + SCALES
+#else
+typedef storage weight;
+#define BEGIN_SCALES
+#endif
+
 #define PRODUCT_ARGUMENTS                                                                                              \
-    BATCH_ARGUMENT, INPUT(x),                                                                                   \
-        INPUT(w) ARGUMENT_BIAS ARGUMENT_RESIDUAL ARGUMENT_NORM ARGUMENT_SAVED ARGUMENT_ROTARY ARGUMENT_DELTA           \
+    BATCH_ARGUMENT, INPUT(x),                                                                                          \
+        INPUT_OF(weight, w) ARGUMENT_BIAS ARGUMENT_RESIDUAL ARGUMENT_NORM ARGUMENT_SAVED ARGUMENT_ROTARY ARGUMENT_DELTA           \
             ARGUMENT_PARTIALS ARGUMENT_Y ARGUMENT_BEFORE ARGUMENT_MAPS ARGUMENT_COUNTERS ARGUMENT_SITE
 
 #define BEGIN_PRODUCT                                                                                                  \
     BEGIN_OF(uint, batch);                                                                                             \
     BEGIN(x);                                                                                                          \
-    BEGIN(w);                                                                                                          \
+    BEGIN_OF(weight, w);                                                                                               \
+    BEGIN_SCALES;                                                                                                      \
     BEGIN_BIAS;                                                                                                        \
     BEGIN_RESIDUAL;                                                                                                    \
     BEGIN_NORM;                                                                                                        \

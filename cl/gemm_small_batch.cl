@@ -6,6 +6,8 @@
  * k) before it waits for any: the whole product is one trip to memory. Which k a register stands for is the product's
  * own affair, so a lane's eight neighbouring k fill two products. The warps' sums are added in ascending order.
  *
+ * SCALES: w has elements of 8 bits, exact in 16-bit floats; sums are scaled when they are added.
+ *
  * NORM: x are rows before a layernorm over K, done here in every work-group, which reads all of its rows anyway; the
  * first of a row's work-groups stores what comes of it to `before`. The statistics are those of each warp's share put
  * together, of which the variance is centred before it is added. */
@@ -25,7 +27,7 @@
 
 /* Times 32 k of a warp, in turns of DEPTH: more would not stay in registers. */
 #define SHARE (((K + 31) / 32 + WARPS - 1) / WARPS)
-#define MOST (48 / (ROWS_M + FRAGMENTS_N + 2 * NORM))
+#define MOST (48 / (ROWS_M + (SCALES ? FRAGMENTS_N / 2 : FRAGMENTS_N) + 2 * NORM))
 #define DEPTH (SHARE < MOST ? SHARE : MOST)
 /* Every turn of every warp has its k. */
 #define WHOLE (K % (32 * WARPS) == 0 && SHARE % DEPTH == 0)
@@ -41,6 +43,34 @@ INLINE uint4 load_eight(__global const storage *from, const uint stride, const u
 {
     return WHOLE || k < K ? *(__global const uint4 *)(from + row * stride + k) : (uint4)(0);
 }
+
+#if SCALES
+typedef uint2 raw_weights;
+INLINE uint2 load_weights(__global const char *w, const uint column, const uint k)
+{
+    return WHOLE || k < K ? *(__global const uint2 *)(w + W_OFFSET + column * W_STRIDE + k) : (uint2)(0);
+}
+
+/* Two of 8 bits, each as what it is above -128, become 16-bit floats: 1024 and more have units in their last place. */
+INLINE uint widen_pair(const uint biased)
+{
+    uint pair;
+    asm("sub.rn.f16x2 %0, %1, %2;"
+        : "=r"(pair)
+        : "r"((biased & 0xff) | (biased & 0xff00) << 8 | 0x64006400), "r"(0x64806480));
+    return pair;
+}
+
+INLINE uint4 widen_weights(const uint2 raw)
+{
+    const uint2 biased = raw ^ 0x80808080;
+    return (uint4)(widen_pair(biased.x), widen_pair(biased.x >> 16), widen_pair(biased.y), widen_pair(biased.y >> 16));
+}
+#else
+typedef uint4 raw_weights;
+#define load_weights(w, column, k) load_eight((w) + W_OFFSET, W_STRIDE, column, k)
+#define widen_weights(raw) (raw)
+#endif
 
 #if NORM
 /* raw[i * step] = (x - mean) * scale * gamma + beta */
@@ -80,11 +110,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_small
 
     ROLLED for (uint first = 0; first < SHARE; first += DEPTH)
     {
-        uint4 a[DEPTH][ROWS_M], b[DEPTH][FRAGMENTS_N];
+        uint4 a[DEPTH][ROWS_M];
+        raw_weights b[DEPTH][FRAGMENTS_N];
         UNROLL for (uint d = 0; d < DEPTH; d++)
         {
             const uint k = ((first + d) * WARPS + warp) * 32 + lane % 4 * 8;
-            UNROLL for (uint j = 0; j < FRAGMENTS_N; j++) b[d][j] = load_eight(w + W_OFFSET, W_STRIDE, column_at[j], k);
+            UNROLL for (uint j = 0; j < FRAGMENTS_N; j++) b[d][j] = load_weights(w, column_at[j], k);
             UNROLL for (uint i = 0; i < ROWS_M; i++) a[d][i] = load_eight(x + X_OFFSET, X_STRIDE, row_at[i], k);
         }
 #if NORM
@@ -151,14 +182,15 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_small
 #endif
         UNROLL for (uint d = 0; d < DEPTH; d++)
         {
-            UNROLL for (uint i = 0; i < ROWS_M; i += 2)
+            UNROLL for (uint j = 0; j < FRAGMENTS_N; j++)
             {
-                UNROLL for (uint j = 0; j < FRAGMENTS_N; j++)
+                const uint4 columns = widen_weights(b[d][j]);
+                UNROLL for (uint i = 0; i < ROWS_M; i += 2)
                 {
                     float *to = sum + (i / 2 * FRAGMENTS_N + j) * 4;
                     const uint4 low = a[d][i], high = a[d][i + 1];
-                    multiply_add(to, (uint4)(low.x, high.x, low.y, high.y), b[d][j].x, b[d][j].y);
-                    multiply_add(to, (uint4)(low.z, high.z, low.w, high.w), b[d][j].z, b[d][j].w);
+                    multiply_add(to, (uint4)(low.x, high.x, low.y, high.y), columns.x, columns.y);
+                    multiply_add(to, (uint4)(low.z, high.z, low.w, high.w), columns.z, columns.w);
                 }
             }
         }
@@ -194,6 +226,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_small
                 v[6] += high.z;
                 v[7] += high.w;
             }
+#if SCALES
+            UNROLL for (uint c = 0; c < 8; c++) v[c] *= scales[column + c];
+#endif
             FINISH(v, raw_bias, row, column);
         }
     }

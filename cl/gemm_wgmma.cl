@@ -43,6 +43,8 @@
 #define TENSOR_MAPS
 #define ADDS_PARTS
 #include "gemm_arguments.h"
+#include "gate.h"
+#include "rotary.h"
 
 #ifndef TILE_M
 #define TILE_M 128
@@ -250,7 +252,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #endif
 #if OPERAND_SUMS
     __local uint *const ones = (__local uint *)(place + ONES_AT);
-    for (uint i = local_number(); i < ONES_BYTES / 4; i += LOCAL_SIZE) ones[i] = 0x3c003c00; /* two f16 */
+    for (uint i = local_number(); i < ONES_BYTES / 4; i += LOCAL_SIZE) ones[i] = BF16 ? 0x3f803f80 : 0x3c003c00; /* two */
     fence_async();
 #endif
 
@@ -277,6 +279,10 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #endif
 #if READS_SAVED
     t.saved = saved;
+#endif
+#if ROTARY
+    t.positions = positions;
+    t.position = position;
 #endif
 #if DELTA
     t.delta = delta;

@@ -1,4 +1,4 @@
-/* gemm_wgmma's epilogue: what its warps make of a tile's sums, which lie in shared memory as f16: bias, activation,
+/* gemm_wgmma's epilogue: what its warps make of a tile's sums, which lie in shared memory in the storage type: bias, activation,
  * dropout, residual, sums over rows and columns; or, of whole rows, their layernorm. After hopper.h and what gemm_wgmma.cl
  * defines of tiles. */
 
@@ -6,7 +6,7 @@
  * a column of eight rows nor a row has bank conflicts. */
 INLINE uint sum_at(const uint row, const uint unit) { return row * (TILE_N * 2) + ((unit ^ row % 8) << 4); }
 
-/* v as f16, here and not where it is stored: after a condition compilers would make each row's arithmetic a branch of
+/* v in the storage type, here and not where it is stored: after a condition compilers would make each row's arithmetic a branch of
  * its own, and rows would not overlap. */
 #define PACK_HERE(cvt, raw, v)                                                                                         \
     UNROLL for (uint c = 0; c < 4; c++) asm volatile(cvt " %0, %1, %2;" : "=r"(raw[c]) : "f"(v[c * 2 + 1]), "f"(v[c * 2]))
@@ -14,13 +14,13 @@ INLINE uint sum_at(const uint row, const uint unit) { return row * (TILE_N * 2) 
 INLINE uint4 pack_here(const float *v)
 {
     uint raw[4];
-    PACK_HERE("cvt.rn.f16x2.f32", raw, v);
+    PACK_HERE("cvt.rn." NARROW "x2.f32", raw, v);
     return (uint4)(raw[0], raw[1], raw[2], raw[3]);
 }
 
 /* What is left 0 in the place of some values is done two at a time where it comes last: RELU in the same instruction,
  * and by masks what dropout drops and what was not above 0 before RELU. */
-#define COMES_LAST (!RESIDUAL && !EPILOGUE_SUMS)
+#define COMES_LAST (!RESIDUAL && !EPILOGUE_SUMS && !GATE)
 #define PACKED_RELU (COMES_LAST && !DERIVATIVE && ACTIVATION == ACTIVATION_RELU)
 #define PACKED_SLOPE (COMES_LAST && DERIVATIVE == ACTIVATION_RELU)
 #define PACKED_DROP (COMES_LAST && DROPOUT && !KEPT && !DRAWN_BLOCKS && (!DERIVATIVE || PACKED_SLOPE))
@@ -29,9 +29,9 @@ INLINE uint4 pack_last(const float *v, const uint4 saved, const uint4 drawn)
 {
     uint raw[4];
 #if PACKED_RELU
-    PACK_HERE("cvt.rn.relu.f16x2.f32", raw, v);
+    PACK_HERE("cvt.rn.relu." NARROW "x2.f32", raw, v);
 #else
-    PACK_HERE("cvt.rn.f16x2.f32", raw, v);
+    PACK_HERE("cvt.rn." NARROW "x2.f32", raw, v);
 #endif
     uint4 result = (uint4)(raw[0], raw[1], raw[2], raw[3]);
 #if PACKED_SLOPE
@@ -71,12 +71,21 @@ struct tensors {
     __global const storage *bias, *residual, *saved, *gamma, *beta;
     __global storage *y, *before;
     __global float *partials, *delta;
-    uint4 key;                /* dropout's */
-    uint row_end, column_end; /* of y */
+    __global const uint *positions;
+    __global const float *position; /* their angles */
+    uint4 key;                      /* dropout's */
+    uint row_end, column_end;       /* of y */
 };
 
+/* Of pairs of neighbours: results are half as many, or, of gradients, twice. */
+#define MAKES_HALVES (GATE && !DERIVATIVE)
+#define MAKES_PAIRS (GATE && DERIVATIVE)
+#define GATED (GATE == GATE_ODD ? 1 : 0)
+#define OTHER (GATE == GATE_ODD ? 0 : 1)
+#define SAVED_PIECES (MAKES_PAIRS ? 2 : 1)
+
 /* Dropout's scale goes into the bias' addition where what follows may be scaled before. */
-#define SCALED ((DROPOUT || KEPT) && !SUM && CAN_SCALE(ACTIVATION))
+#define SCALED ((DROPOUT || KEPT) && !SUM && CAN_SCALE(ACTIVATION) && !MAKES_HALVES)
 #if SCALED
 #define SCALE DROPOUT_SCALE
 #else
@@ -186,6 +195,61 @@ INLINE void fetch_rows(uint4 *raw, __global const storage *from, const uint row,
         raw[r] = row + r * APART < rows ? *(__global const uint4 *)(from + (row + r * APART) * Y_STRIDE) : (uint4)(0);
 }
 
+/* The same of what is saved with them: of each row's eight columns SAVED_PIECES. */
+INLINE void fetch_saved(uint4 *raw, __global const storage *from, const uint row, const uint rows)
+{
+    UNROLL for (uint r = 0; r < 2; r++)
+    {
+        UNROLL for (uint i = 0; i < SAVED_PIECES; i++)
+            raw[r * SAVED_PIECES + i] =
+                row + r * APART < rows
+                    ? *(__global const uint4 *)(from + (row + r * APART) * (Y_STRIDE * SAVED_PIECES) + i * 8)
+                    : (uint4)(0);
+    }
+}
+
+#if MAKES_HALVES
+/* Two rows' pairs become results: with GELU's steps for eight of them at once. `key`: dropout's. */
+INLINE void finish_halves(const struct tensors *t, float v[2][8], const uint first_row, const uint row, const uint rows,
+                          const uint column)
+{
+    float made[8];
+    UNROLL for (uint i = 0; i < 8; i++) made[i] = v[i / 4][i % 4 * 2 + GATED];
+    activate_eight(ACTIVATION, 1.0f, made);
+    UNROLL for (uint i = 0; i < 8; i++) made[i] *= v[i / 4][i % 4 * 2 + OTHER];
+    UNROLL for (uint r = 0; r < 2; r++)
+    {
+        const uint at = first_row + row + r * APART;
+        float4 four = (float4)(made[r * 4], made[r * 4 + 1], made[r * 4 + 2], made[r * 4 + 3]);
+#if DROPOUT
+        four *= dropout_half(dropout_words_keyed(t->key, at, column / 2), column / 2 % 8 != 0);
+#endif
+        const uint2 raw = (uint2)(pack_halves(four.x, four.y), pack_halves(four.z, four.w));
+        if (row + r * APART < rows) *(__global uint2 *)(t->y + ((ulong)at * N + column) / 2) = raw;
+    }
+}
+#elif MAKES_PAIRS
+/* What eight values are gradients of was made of pairs, which become theirs. */
+INLINE void finish_pairs(__global storage *to, const float *v, const uint4 *saved, const bool there)
+{
+    float pairs[16], gate[8], slope[8];
+    unpack_vector(saved[0], pairs);
+    unpack_vector(saved[1], pairs + 8);
+    UNROLL for (uint c = 0; c < 8; c++) gate[c] = pairs[2 * c + GATED];
+    activate_slope_eight(DERIVATIVE, 1.0f, gate, slope);
+    UNROLL for (uint c = 0; c < 8; c++)
+    {
+        pairs[2 * c + GATED] = v[c] * pairs[2 * c + OTHER] * slope[c];
+        pairs[2 * c + OTHER] = v[c] * gate[c];
+    }
+    const uint4 low = pack_here(pairs), high = pack_here(pairs + 8);
+    if (there) {
+        ((__global uint4 *)to)[0] = low;
+        ((__global uint4 *)to)[1] = high;
+    }
+}
+#endif
+
 #if BIAS && BATCH_N
 /* Those of the two rows. */
 INLINE void fetch_bias(float *to, __global const storage *bias, const uint row, const uint rows)
@@ -222,7 +286,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     const uint column_end = BATCH_N ? t->column_end : N, columns = BATCH_N ? column_end - column : 8;
     const uint rows = !dry && lane / UNITS < AT_ONCE && column < column_end ? min(t->row_end - p.row, (uint)TILE_M) : 0;
     const ulong begin = (ulong)p.row * Y_STRIDE + column;
-    __global storage *to = t->y + Y_OFFSET + (ulong)p.row * Y_STRIDE + column;
+    __global storage *to = t->y + Y_OFFSET + begin * (MAKES_PAIRS ? 2 : 1);
     uint step = !dry ? worker * GROUP_STEPS : DRAWN_BLOCKS ? STEPS - GROUP_STEPS : STEPS - 1;
     uint row = row_of(step, lane);
 #if DRAWN_BLOCKS
@@ -247,8 +311,8 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #endif
     /* What is read from memory is on its way a step ahead. */
 #if READS_SAVED
-    uint4 next_saved[2];
-    fetch_rows(next_saved, t->saved + begin, row, rows);
+    uint4 next_saved[2 * SAVED_PIECES];
+    fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, row, rows);
 #endif
 #if RESIDUAL
     uint4 next_residual[2];
@@ -271,8 +335,9 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         fetch_bias(next_bias, t->bias + p.row, next_row, rows);
 #endif
 #if READS_SAVED
-        uint4 raw_saved[2] = {next_saved[0], next_saved[1]};
-        fetch_rows(next_saved, t->saved + begin, next_row, rows);
+        uint4 raw_saved[2 * SAVED_PIECES];
+        UNROLL for (uint i = 0; i < 2 * SAVED_PIECES; i++) raw_saved[i] = next_saved[i];
+        fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, next_row, rows);
 #endif
 #if RESIDUAL
         uint4 raw_residual[2] = {next_residual[0], next_residual[1]};
@@ -290,6 +355,17 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #if SUM && SUM != SUM_SLOPE && !OPERAND_SUMS
         const uint4 before[2] = {pack_here(v[0]), pack_here(v[1])};
         store_rows(t->before + begin, Y_STRIDE, row, rows, columns, before);
+#endif
+#if ROTARY
+        UNROLL for (uint r = 0; r < 2; r++)
+            if (row + r * APART < rows)
+                rotary_eight(v[r], t->position, t->positions[p.row + row + r * APART], column);
+#endif
+#if MAKES_HALVES
+        finish_halves(t, v, p.row, row, rows, column);
+        step = next_step;
+        row = next_row;
+        continue;
 #endif
 #if DRAWN_BLOCKS
         if (step % GROUP_STEPS == 0) kept = draw_block(t->key, column, p.row + row);
@@ -321,7 +397,9 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             drop_eight(v[r], drawn[r]);
 #endif
 #endif
-#if DERIVATIVE && !PACKED_SLOPE
+#if MAKES_PAIRS
+            finish_pairs(to + (row + r * APART) * (2 * Y_STRIDE), v[r], raw_saved + r * 2, row + r * APART < rows);
+#elif DERIVATIVE && !PACKED_SLOPE
             float d[8];
             unpack_vector(raw_saved[r], d);
             derive_eight(DERIVATIVE, v[r], d);
@@ -353,8 +431,10 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #if !READS_SAVED
         const uint4 raw_saved[2] = {0, 0};
 #endif
+#if !MAKES_PAIRS
         const uint4 result[2] = {pack_last(v[0], raw_saved[0], drawn[0]), pack_last(v[1], raw_saved[1], drawn[1])};
         store_rows(to, Y_STRIDE, row, rows, columns, result);
+#endif
 #if SUM == SUM_SLOPE
         /* Dropped as the result is (PACKED_DROP). */
         const uint4 before[2] = {pack_last(slope[0], raw_saved[0], drawn[0]), pack_last(slope[1], raw_saved[1], drawn[1])};

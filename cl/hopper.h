@@ -236,13 +236,13 @@ static inline void wgmma_commit(void) { asm volatile("//@wgmma.commit_group.sync
 
 #define WGMMA_SHARED(n, COUNT, d, a, b, more, A_T, B_T, A, B, MORE)                                                    \
     asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, " MORE ", 0;\n//@wgmma.mma_async.sync.aligned.m64n" #n              \
-                 "k16.f32.f16.f16 {" WGMMA_NAMES_##COUNT "}, " A ", " B                                                \
+                 "k16.f32." NARROW "." NARROW " {" WGMMA_NAMES_##COUNT "}, " A ", " B                                                \
                  ", p, 1, 1, " WGMMA_TEXT(A_T) ", " WGMMA_TEXT(B_T) ";\n}"                                             \
                  : WGMMA_SUMS_##COUNT(d, 0)                                                                            \
                  : "l"(a), "l"(b), "r"((uint)(more)))
 #define WGMMA_PRIVATE(n, COUNT, d, a, b, more, B_T, A, B, MORE)                                                        \
     asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, " MORE ", 0;\n//@wgmma.mma_async.sync.aligned.m64n" #n              \
-                 "k16.f32.f16.f16 {" WGMMA_NAMES_##COUNT "}, {" A "}, " B ", p, 1, 1, " WGMMA_TEXT(B_T) ";\n}"         \
+                 "k16.f32." NARROW "." NARROW " {" WGMMA_NAMES_##COUNT "}, {" A "}, " B ", p, 1, 1, " WGMMA_TEXT(B_T) ";\n}"         \
                  : WGMMA_SUMS_##COUNT(d, 0)                                                                            \
                  : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"((uint)(more)))
 #define WGMMA_TEXT(literal) WGMMA_TEXT_OF(literal)

@@ -32,7 +32,9 @@ void layernorm(BATCH_ARGUMENT
     , INPUT(residual)
 #endif
     , INPUT(gamma)
+#if BETA
     , INPUT(beta)
+#endif
     , OUTPUT(y)
 #if SUM
     , OUTPUT(sum)
@@ -46,7 +48,9 @@ void layernorm(BATCH_ARGUMENT
     BEGIN_OF(uint, batch);
     BEGIN(x);
     BEGIN(gamma);
+#if BETA
     BEGIN(beta);
+#endif
     BEGIN_OUTPUT(y);
     __local float scratch[REDUCE_WORDS];
     if (FIRST_ROW < batch[ROWS]) {

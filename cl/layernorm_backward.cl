@@ -1,7 +1,7 @@
 /* The gradients of a layernorm and of what stands around it. d = X (+ residual), s = saved, z = the standardized s;
  *   NORM_DX   r = rstd * (g - mean(g) - z * mean(g * z)) with g = d * gamma, else r = d; ADDEND: the residual is added
  *             to r, not to X. SUM: sum = r. Y = dropout(r), where there is NORM_DX or RESIDUAL.
- *   NORM_DW   partials of d * z and d, the gradients of gamma and beta;
+ *   NORM_DW   partials of d * z and d, the gradients of gamma and beta (BETA);
  *   BIAS_SUM  partials of what goes to Y (RESULT) or of extra (OPERAND).
  * Twin of shaders/layernorm_backward.comp.
  *
@@ -9,7 +9,8 @@
  * time all groups together are in one stretch of memory: where each had a stretch of its own, one after the other, a
  * pass took 5 % longer on an H200. The sums over rows stay in the registers of the work-item that owns the columns and
  * are stored once. The next rows' loads are on the way during the current rows' reductions, of which there are two for
- * all of them: sums of s and g; then of (s - mean)^2 and g * (s - mean), which wait for the mean. Several rows share
+ * all of them: sums of s and g; then of (s - mean)^2 and g * (s - mean), which wait for the mean (with RMS, both means
+ * being 0, these alone). Several rows share
  * their barriers and keep the work-items busy between them. Past the last row come zeros, which change no sum.
  * LOCAL_SIZE: N / VECTOR rounded up to a power of two, from 32 to 256: few columns a work-item, because each of them
  * takes three sums' registers and more for each row. Any power of two from 8 on is right. PART_ROWS: 1, 2 or 4. */
@@ -47,7 +48,7 @@
 
 #define STATISTICS (NORM_DX || NORM_DW) /* z is needed */
 #define HAS_Y (NORM_DX || RESIDUAL)
-#define PART_SETS (2 * NORM_DW + (BIAS_SUM != BIAS_SUM_NONE)) /* vectors of a part's sums */
+#define PART_SETS ((1 + BETA) * NORM_DW + (BIAS_SUM != BIAS_SUM_NONE)) /* vectors of a part's sums */
 
 #define AT_ONCE PART_ROWS
 #define TURN (PARTS * AT_ONCE) /* rows of one turn of all parts */
@@ -161,7 +162,11 @@ void layernorm_backward(BATCH_ARGUMENT
 #if NORM_DX
         BEGIN(gamma);
         float scale[STEPS][ACCESS];
-        UNROLL for (uint i = 0; i < STEPS; i++) { LOAD_ACCESS(gamma, column_inside(i), scale[i]); }
+        UNROLL for (uint i = 0; i < STEPS; i++)
+        {
+            LOAD_ACCESS(gamma, column_inside(i), scale[i]);
+            UNROLL for (uint c = 0; c < ACCESS; c++) scale[i][c] = SCALE_OF(scale[i][c]);
+        }
 #endif
         FETCH(next_x, x, first);
 #if RESIDUAL
@@ -192,6 +197,7 @@ void layernorm_backward(BATCH_ARGUMENT
 #if STATISTICS
             float mean[SUMS], part[SUMS]; /* of s, then of g */
             UNROLL for (uint a = 0; a < SUMS; a++) mean[a] = part[a] = 0.0f;
+#if RMS == RMS_NONE
             UNROLL for (uint a = 0; a < AT_ONCE; a++)
             {
                 UNROLL for (uint i = 0; i < STEPS; i++)
@@ -207,6 +213,7 @@ void layernorm_backward(BATCH_ARGUMENT
             }
             group_sums(mean, SUMS, scratch);
             UNROLL for (uint a = 0; a < SUMS; a++) mean[a] *= 1.0f / (float)(N);
+#endif
             UNROLL for (uint a = 0; a < AT_ONCE; a++)
             {
                 UNROLL for (uint i = 0; i < STEPS; i++)
@@ -294,10 +301,12 @@ void layernorm_backward(BATCH_ARGUMENT
 #endif
 #if NORM_DW
         STORE_PART(0, gamma_sums);
+#if BETA
         STORE_PART(1, beta_sums);
 #endif
+#endif
 #if BIAS_SUM
-        STORE_PART(2 * NORM_DW, bias_sums);
+        STORE_PART((1 + BETA) * NORM_DW, bias_sums);
 #endif
 #if STATISTICS
         LAST_BARRIER;

@@ -26,7 +26,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void layernorm_pool(BATCH_ARGUMENT
     , INPUT(x)
     , INPUT(gamma)
+#if BETA
     , INPUT(beta)
+#endif
     , OUTPUT(y)
 )
 /* clang-format on */
@@ -34,7 +36,9 @@ void layernorm_pool(BATCH_ARGUMENT
     BEGIN_OF(uint, batch);
     BEGIN(x);
     BEGIN(gamma);
+#if BETA
     BEGIN(beta);
+#endif
     BEGIN_OUTPUT(y);
     __local float scratch[REDUCE_WORDS];
     const uint row = group_number();

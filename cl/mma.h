@@ -20,7 +20,7 @@ INLINE uint4 load_transposed(const uint at)
 /* sum[0..3] += a * b; a is {row g, row g + 8} of the low k, then of the high ones. */
 INLINE void multiply_add(float *sum, const uint4 a, const uint b_low, const uint b_high)
 {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." NARROW "." NARROW ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b_low), "r"(b_high));

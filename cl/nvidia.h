@@ -47,11 +47,18 @@ INLINE float quad_sum(const float v)
 
 INLINE float sum_eight(const float *v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
 
-/* Two floats as f16, rounded to nearest, `low` in the low half. */
+/* What PTX calls the storage type. */
+#if BF16
+#define NARROW "bf16"
+#else
+#define NARROW "f16"
+#endif
+
+/* Two floats in 16 bits each, rounded to nearest, `low` in the low half. */
 INLINE uint pack_halves(const float low, const float high)
 {
     uint packed;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    asm("cvt.rn." NARROW "x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
     return packed;
 }
 

@@ -6,11 +6,15 @@
  * the same bits whatever the tile. */
 #include "common.h"
 
-/* Four elements: what a work-item holds of a row of the output. 8 bytes of f16, 16 of f32. */
+/* Four elements: what a work-item holds of a row of the output. 8 bytes where elements have 16 bits, else 16. */
 #if F16
 #define LOAD_QUAD(name, at) unpack_quad(*(__global const uint2 *)((name) + (at)))
 #define STORE_QUAD(name, at, v) *(__global uint2 *)((name) + (at)) = pack_quad(v)
 
+#if BF16
+INLINE float4 unpack_quad(const uint2 raw) { return (float4)(bf16_floats(raw.x), bf16_floats(raw.y)); }
+INLINE uint2 pack_quad(const float4 v) { return (uint2)(bf16_pair(v.x, v.y), bf16_pair(v.z, v.w)); }
+#else
 INLINE float4 unpack_quad(const uint2 raw)
 {
     const half *halves = (const half *)&raw;
@@ -27,6 +31,7 @@ INLINE uint2 pack_quad(const float4 v)
     vstore_half_rte(v.w, 3, halves);
     return raw;
 }
+#endif
 
 /* Eight elements, v[0] and v[1]; `second`: whether there is v[1]. With 16-bit floats that is one access and always. */
 #define LOAD_EIGHT(v, name, at, second)                                                                                \
@@ -86,6 +91,41 @@ INLINE uint4 fetch_vector(__global const storage *from, const uint at, const boo
     float v[VECTOR];
     UNROLL
     for (uint c = 0; c < VECTOR; c++) v[c] = there && k + c < end ? LOAD(from, at + c) : 0.0f;
+    return pack_vector(v);
+}
+
+/* The same of elements of 8 bits, which stay so in the first words of raw until widen_bytes makes them VECTOR elements
+ * of the storage type. */
+INLINE uint4 fetch_bytes(__global const char *from, const uint at, const bool there, const uint k, const uint end,
+                         const bool wide)
+{
+    uint4 raw = (uint4)(0);
+    if (wide) {
+        if (there && k < end) {
+#if F16
+            raw.xy = *(__global const uint2 *)(from + at);
+#else
+            raw.x = *(__global const uint *)(from + at);
+#endif
+        }
+        return raw;
+    }
+    UNROLL
+    for (uint c = 0; c < VECTOR; c++) {
+        const uint byte = there && k + c < end ? (uchar)from[at + c] : 0;
+        if (c < 4)
+            raw.x |= byte << c * 8;
+        else
+            raw.y |= byte << (c - 4) * 8;
+    }
+    return raw;
+}
+
+INLINE uint4 widen_bytes(const uint4 raw)
+{
+    float v[VECTOR];
+    UNROLL
+    for (uint c = 0; c < VECTOR; c++) v[c] = (float)(char)(uchar)((c < 4 ? raw.x : raw.y) >> c % 4 * 8);
     return pack_vector(v);
 }
 

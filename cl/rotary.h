@@ -1,7 +1,12 @@
 /* Rotary positions (core/graph/rotary.c): which columns of a row of Q, K and V are turned, and by what. Twin of
  * shaders/rotary.glsl. */
 
-#define ROTARY_TURNS(column) (QKV_INTERLEAVED != 0 ? (column) / HEAD_DIM % 3 < 2 : (column) < N / 3 * 2)
+#ifndef KEY_HEADS
+#define KEY_HEADS 0
+#endif
+/* The columns of Q and K, where V has not as many as each. */
+#define ROTARY_COLUMNS (KEY_HEADS != 0 ? N - KEY_HEADS * HEAD_DIM : N / 3 * 2)
+#define ROTARY_TURNS(column) (QKV_INTERLEAVED != 0 ? (column) / HEAD_DIM % 3 < 2 : (column) < ROTARY_COLUMNS)
 
 /* The pairs (x, y) and (z, w) of a token at `position`, from `column` on; what lies after the row's end stays. */
 static inline float4 rotary_quad(const float4 v, __global const float *table, const uint position, const uint column)
@@ -29,5 +34,16 @@ static inline void rotary_turn(float *v, const float *turn, const uint count)
         const float cosine = turn[c], sine = ROTARY == ROTARY_BACKWARD ? -turn[c + 1] : turn[c + 1], x = v[c];
         v[c] = fma(-v[c + 1], sine, x * cosine);
         v[c + 1] = fma(x, sine, v[c + 1] * cosine);
+    }
+}
+
+/* v, eight channels from `column` on, of a token at `position`; HEAD_DIM is a multiple of 8. */
+static inline void rotary_eight(float *v, __global const float *table, const uint position, const uint column)
+{
+    if (ROTARY_TURNS(column)) {
+        __global const float4 *const from = (__global const float4 *)(table + position * HEAD_DIM + column % HEAD_DIM);
+        const float4 low = from[0], high = from[1];
+        const float turn[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        rotary_turn(v, turn, 8);
     }
 }

@@ -7,6 +7,12 @@
 #ifndef N
 #define N 1
 #endif
+#ifndef RMS
+#define RMS RMS_NONE
+#endif
+#ifndef BETA
+#define BETA 1
+#endif
 #ifndef ROWS
 #define ROWS HEADER_TOKENS
 #endif
@@ -44,15 +50,28 @@ static inline uint column_inside(const uint i) { return min(column_of(i), (uint)
 #define ROW_DROPOUT(row)                                                                                               \
     UNROLL for (uint i = 0; i < STEPS; i++) { dropout_access(held[i], batch, site, row, column_of(i)); }
 
-/* held = held * gamma + beta */
+/* What a row is scaled by, as it lies in gamma. */
+#define SCALE_OF(gamma) (RMS == RMS_ONE_GAMMA ? 1.0f + (gamma) : (gamma))
+
+/* held = held * gamma + beta, where there is a beta */
+#if BETA
 #define ROW_SCALE_SHIFT(gamma, beta)                                                                                   \
     UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
     {                                                                                                                  \
         float scale[ACCESS], shift[ACCESS];                                                                            \
         LOAD_ACCESS(gamma, column_inside(i), scale);                                                                   \
         LOAD_ACCESS(beta, column_inside(i), shift);                                                                    \
-        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = fma(held[i][c], scale[c], shift[c]);                     \
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = fma(held[i][c], SCALE_OF(scale[c]), shift[c]);           \
     }
+#else
+#define ROW_SCALE_SHIFT(gamma, beta)                                                                                   \
+    UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
+    {                                                                                                                  \
+        float scale[ACCESS];                                                                                           \
+        LOAD_ACCESS(gamma, column_inside(i), scale);                                                                   \
+        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] *= SCALE_OF(scale[c]);                                     \
+    }
+#endif
 
 /* name[first ...] = held */
 #define ROW_STORE(name, first)                                                                                         \
@@ -94,13 +113,15 @@ INLINE float row_square_sum(float (*held)[ACCESS], __local float *scratch)
 }
 
 /* held = (held - mean) / sqrt(variance + epsilon). The variance is the centred row's, not a difference of two large
- * sums, which would cancel where the mean is large. */
+ * sums, which would cancel where the mean is large. With RMS the mean counts as 0. */
 INLINE void row_standardize(float (*held)[ACCESS], const float epsilon, __local float *scratch)
 {
+#if RMS == RMS_NONE
     const float mean = row_sum(held, scratch) / (float)(N);
     UNROLL for (uint i = 0; i < STEPS; i++)
     {
         UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] -= mean;
     }
+#endif
     row_scale(held, 1.0f / sqrt(row_square_sum(held, scratch) / (float)(N) + epsilon));
 }

@@ -1,5 +1,6 @@
 /* Y = dropout(softmax(SCALE * X)) over the row of scores of one query and head, a row per team; its length is the
- * sequence's. SUM also stores the weights before the dropout, LSE_WRITE the logarithm of what they were divided by;
+ * sequence's; keys that the query does not see (BEFORE, AFTER) have weight 0, and ALIBI takes from the others by their
+ * distance. SUM also stores the weights before the dropout, LSE_WRITE the logarithm of what they were divided by;
  * LSE_READ takes it from there and sums nothing, and SOFTMAX 0 is dropout, or a bias by distance (RELATIVE), alone. Twin of shaders/softmax.comp.
  *
  * LOCAL_SIZE and TEAM: see scores.h. */
@@ -16,14 +17,20 @@
 #endif
 #include "scores.h"
 #include "distances.h"
+#include "masked.h"
 
-/* v = the scores of block i, with their bias by distance. */
+/* v = the scores of block i, with their bias by distance, and without those that are not seen. */
 #if RELATIVE > 0
 #define LOAD_SCORES(i, v)                                                                                              \
     LOAD_BLOCK(x, i, v);                                                                                               \
     UNROLL for (uint c = 0; c < VECTOR; c++)                                                                           \
         v[c] += table_bias(relative, batch, row % HEADS,                                                               \
                            distance_at((int)LOADED_COLUMN(i, c) - (int)(SCORE_TOKEN - first))) / scale
+#elif MASKED || ALIBI
+#define LOAD_SCORES(i, v)                                                                                              \
+    LOAD_BLOCK(x, i, v);                                                                                               \
+    UNROLL for (uint c = 0; c < VECTOR; c++)                                                                           \
+        v[c] = masked_score(v[c], (int)LOADED_COLUMN(i, c) - (int)(SCORE_TOKEN - first), slope)
 #else
 #define LOAD_SCORES(i, v) LOAD_BLOCK(x, i, v)
 #endif
@@ -32,7 +39,8 @@
 
 #define MAX_BLOCK(v) UNROLL for (uint c = 0; c < VECTOR; c++) peak = max(peak, v[c] * scale);
 
-#define EXP_BLOCK(v) UNROLL for (uint c = 0; c < VECTOR; c++) v[c] = exp2(fma(v[c], scale, -peak) * LOG2_E);
+#define EXP_BLOCK(v)                                                                                                   \
+    UNROLL for (uint c = 0; c < VECTOR; c++) v[c] = masked_weight(v[c], exp2(fma(v[c], scale, -peak) * LOG2_E));
 
 #define SUM_BLOCK(i, v) UNROLL for (uint c = 0; c < VECTOR; c++) part += COLUMN(i, c) < count ? v[c] : 0.0f;
 
@@ -75,6 +83,11 @@ void softmax(BATCH_ARGUMENT
         const float scale = as_float((uint)(SCALE));
         float held[BLOCKS][VECTOR];
         float rest[VECTOR];
+#if ALIBI
+        const float slope = alibi_slope(HEADS, row % HEADS) / scale;
+#elif MASKED
+        const float slope = 0.0f;
+#endif
 
         UNROLL for (uint i = 0; i < BLOCKS; i++)
         {

@@ -13,4 +13,10 @@ foreach(page report=page tuning=tuning layouts=layouts curves=curves compilers=c
         COMMAND ${CMAKE_COMMAND} -DNUMBERS=$<BOOL:${MSVC}> -DIN=${folder}/${CMAKE_MATCH_2}.html -DOUT=${out} -DNAME=${name} -P ${embed})
     list(APPEND pages ${out})
 endforeach()
+# What `wherry quality` takes where it is given no texts.
+set(out ${PROJECT_BINARY_DIR}/page/quality_texts.c)
+set(texts ${PROJECT_SOURCE_DIR}/data/sentences.txt)
+add_custom_command(OUTPUT ${out} DEPENDS ${texts} ${embed}
+    COMMAND ${CMAKE_COMMAND} -DNUMBERS=$<BOOL:${MSVC}> -DIN=${texts} -DOUT=${out} -DNAME=quality_texts -P ${embed})
+list(APPEND pages ${out})
 add_library(report_page OBJECT EXCLUDE_FROM_ALL ${pages})

@@ -1,4 +1,4 @@
-# cmake -DGLSLC=<compiler> -DTARGET=<vulkan1.1> -DF16=<0 or 1> -DIN=<shader> -DINCLUDES=<folder> -DSPV=<module> -DOUT=<file.c>
+# cmake -DGLSLC=<compiler> -DTARGET=<vulkan1.1> -DTYPE=<f32, f16 or bf16> -DIN=<shader> -DINCLUDES=<folder> -DSPV=<module> -DOUT=<file.c>
 #       -DNAME=<symbol> [-DNUMBERS=ON] [-DCACHE=<folder>] -P shader.cmake
 # Compiles a shader, and writes its module as a C array. With CACHE, both are taken from there where any build has put them:
 # they lie under a hash of all that makes them, the compiler's version included, so they are never those of another source.
@@ -11,7 +11,7 @@ if(CACHE)
     file(READ "${embed}" writer)
     file(READ "${CMAKE_CURRENT_LIST_FILE}" caller)
     execute_process(COMMAND "${GLSLC}" --version OUTPUT_VARIABLE version)
-    string(SHA256 key "${caller}|${writer}|${GLSLC}|${version}|${TARGET}|${F16}|${NUMBERS}|${NAME}|${text}")
+    string(SHA256 key "${caller}|${writer}|${GLSLC}|${version}|${TARGET}|${TYPE}|${NUMBERS}|${NAME}|${text}")
     if(EXISTS "${CACHE}/${key}.c") # the last of the two that is written
         file(COPY_FILE "${CACHE}/${key}.spv" "${SPV}")
         file(COPY_FILE "${CACHE}/${key}.c" "${OUT}")
@@ -26,7 +26,14 @@ function(run)
         message(FATAL_ERROR "${IN}: failed: ${ARGN}")
     endif()
 endfunction()
-run("${GLSLC}" --target-env=${TARGET} -O -DF16=${F16} -I "${INCLUDES}" "${IN}" -o "${SPV}")
+set(types -DF16=0)
+if(NOT TYPE STREQUAL "f32")
+    set(types -DF16=1)
+endif()
+if(TYPE STREQUAL "bf16")
+    list(APPEND types -DBF16=1)
+endif()
+run("${GLSLC}" --target-env=${TARGET} -O ${types} -I "${INCLUDES}" "${IN}" -o "${SPV}")
 run("${CMAKE_COMMAND}" "-DIN=${SPV}" "-DOUT=${OUT}" -DNUMBERS=${NUMBERS} -DNAME=${NAME} -P "${embed}")
 
 if(CACHE)

@@ -51,8 +51,8 @@ void main()
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
         const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
         const uint x_at = X_OFFSET + (first + row0) * X_STRIDE + HEAD_AT(head, X_STRIDE);
-        const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
-        const uint v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
+        const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(KEY_HEAD(head), W_STRIDE);
+        const uint v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(KEY_HEAD(head), V_STRIDE);
         const uint y_at = Y_OFFSET + (first + row0) * Y_STRIDE + HEAD_AT(head, Y_STRIDE);
         const uint rows = length - row0;
         const float scale = uintBitsToFloat(SCALE) * LOG2E;

@@ -99,23 +99,20 @@ void main()
 {
     const uint sequences = batch[HEADER_SEQUENCES];
     const uint sequence = group_number() % max(sequences, 1u);
-    const uint head = group_number() / max(sequences, 1u) % HEADS;
-    const uint part = group_number() / max(sequences, 1u) / HEADS;
+    const uint key_head = group_number() / max(sequences, 1u) % KEY_HEAD_COUNT;
+    const uint part = group_number() / max(sequences, 1u) / KEY_HEAD_COUNT;
     if (sequences > 0 && part < PARTS) {
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
         const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
         const float scale = uintBitsToFloat(SCALE) * LOG2E;
         if (RELATIVE > 0) {
-            load_biases(head, LOG2E);
+            load_biases(key_head, LOG2E); /* with a bias by distance Q has no more heads */
             for (uint i = local_number(); i < DIAGONAL_SUMS; i += LOCAL_SIZE) diagonals[i] = 0.0;
         }
 
         for (uint key0 = part * TILE_M; key0 < length; key0 += PARTS * TILE_M) {
-            const uint x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
-            const uint w_at = W_OFFSET + (first + key0) * W_STRIDE + HEAD_AT(head, W_STRIDE);
-            const uint v_at = V_OFFSET + (first + key0) * V_STRIDE + HEAD_AT(head, V_STRIDE);
-            const uint gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
-            const uint partials_at = part * batch[HEADER_TOKENS] * GRADIENT_STRIDE + gradient_at;
+            const uint w_at = W_OFFSET + (first + key0) * W_STRIDE + HEAD_AT(key_head, W_STRIDE);
+            const uint v_at = V_OFFSET + (first + key0) * V_STRIDE + HEAD_AT(key_head, V_STRIDE);
             const uint keys = length - key0;
 
             UNROLL
@@ -124,7 +121,14 @@ void main()
                 value_sum[i] = vec4(0.0);
             }
 
-            for (uint query0 = 0; query0 < length; query0 += TILE_N) {
+            /* All queries of the heads of Q, one head after the other. */
+            const uint query_tiles = (length + TILE_N - 1) / TILE_N;
+            for (uint step = 0; step < KEY_HEAD_MEMBERS * query_tiles; step++) {
+                const uint head = key_head * KEY_HEAD_MEMBERS + step / query_tiles;
+                const uint query0 = step % query_tiles * TILE_N;
+                const uint x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
+                const uint gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
+                const uint partials_at = part * batch[HEADER_TOKENS] * GRADIENT_STRIDE + gradient_at;
                 const uint queries = min(length - query0, TILE_N);
 
                 /* ---- statistics of the queries; those beyond the sequence weigh nothing ---- */
@@ -235,7 +239,7 @@ void main()
         }
         if (RELATIVE > 0) {
             barrier();
-            store_distances(2 * first * HEADS + head, length);
+            store_distances(2 * first * HEADS + key_head, length);
         }
     }
 }

@@ -8,6 +8,8 @@
 
 layout(constant_id = CONST_BATCHED) const uint BATCHED = BATCHED_SCORES;
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
+layout(constant_id = CONST_KEY_HEADS) const uint KEY_HEADS = 0;
+#include "heads.h"
 layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 32;
 layout(constant_id = CONST_QKV_INTERLEAVED) const uint QKV_INTERLEAVED = 0;
 layout(constant_id = CONST_X_STRIDE) const uint X_STRIDE = 32;
@@ -17,6 +19,9 @@ layout(constant_id = CONST_W_OFFSET) const uint W_OFFSET = 0;
 layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 32;
 layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 
+/* Heads of Q that a work-group sums over, of which each head of K or V has so many, and heads of a result. */
+#define MEMBERS (BATCHED == BATCHED_TRANSPOSED ? KEY_HEAD_MEMBERS : 1)
+#define OWNERS (HEADS / MEMBERS)
 #define SCORES (BATCHED == BATCHED_SCORES)
 /* Whether the summed dimension is the slow one of an operand. */
 #define X_MAJOR (BATCHED == BATCHED_TRANSPOSED)
@@ -34,31 +39,34 @@ void main()
 {
     const uint tiles = batch[HEADER_TILES];
     const uint head = group_number() / max(tiles, 1u);
-    if (tiles > 0 && head < HEADS) {
+    if (tiles > 0 && head < OWNERS) {
         const uint entry = batch[HEADER_AT_TILES] + group_number() % tiles * 2;
         const uint sequence = batch[entry];
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
         const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
         const uint scores_at =
-            HEADS * batch[batch[HEADER_AT_SCORE_OFFSETS] + sequence] + head * length * length; /* of this head */
+            HEADS * batch[batch[HEADER_AT_SCORE_OFFSETS] + sequence] + head * MEMBERS * length * length; /* of this head */
 
         const uint row0 = SCORES ? (batch[entry + 1] & 0xffff) * TILE_M : batch[entry + 1];
         const uint columns_begin = SCORES ? (batch[entry + 1] >> 16) * TILE_N : 0;
         const uint columns_end = SCORES ? min(columns_begin + TILE_N, length) : HEAD_DIM;
-        const uint depth = SCORES ? HEAD_DIM : length;
+        const uint depth = SCORES ? HEAD_DIM : length, stages = (depth + TILE_K - 1) / TILE_K;
         const uint x_stride = SCORES ? X_STRIDE : length;
-        const uint x_at = SCORES ? X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE) : scores_at;
+        const uint x_first = SCORES ? X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE) : scores_at;
         const bool wide_x = ALIGNED != 0 && (SCORES || (length % VECTOR == 0 && scores_at % VECTOR == 0));
         const uint y_stride = SCORES ? length : Y_STRIDE;
         const uint y_at = SCORES ? scores_at : Y_OFFSET + first * Y_STRIDE + HEAD_AT(head, Y_STRIDE);
         const bool wide_y = ALIGNED != 0 && (!SCORES || (length % 4 == 0 && scores_at % 4 == 0));
-        const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
 
         for (uint column0 = columns_begin; column0 < columns_end; column0 += TILE_N) {
                 UNROLL
             for (uint i = 0; i < SUMS; i++) sum[i] = vec4(0.0);
 
-            for (uint k0 = 0; k0 < depth; k0 += TILE_K) {
+            for (uint at = 0; at < MEMBERS * stages; at++) {
+                const uint k0 = at % stages * TILE_K, member = at / stages;
+                const uint w_head = BATCHED == BATCHED_TRANSPOSED ? head * MEMBERS + member : KEY_HEAD(head);
+                const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(w_head, W_STRIDE);
+                const uint x_at = x_first + member * length * length;
                 barrier(); /* nobody reads the stage before any more */
                 UNROLL
                 for (uint b = 0; b < BLOCKS; b++) {

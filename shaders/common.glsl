@@ -5,12 +5,21 @@
 #ifndef F16
 #define F16 0
 #endif
+#ifndef BF16
+#define BF16 0
+#endif
 layout(local_size_x = 64, local_size_x_id = CONST_LOCAL_SIZE) in;
 #define LOCAL_SIZE gl_WorkGroupSize.x
 layout(constant_id = CONST_ALIGNED) const uint ALIGNED = 0;
 
+/* Elements of 16 bits are f16 or, with BF16, the upper halves of floats, taken apart by bits: 16-bit storage is all that
+ * a device needs for either. */
 #if F16
 #extension GL_EXT_shader_16bit_storage : require
+#endif
+#if BF16
+#define storage uint16_t
+#elif F16
 #define storage float16_t
 #else
 #define storage float
@@ -40,12 +49,33 @@ layout(constant_id = CONST_ALIGNED) const uint ALIGNED = 0;
     layout(set = 0, binding = slot) restrict writeonly buffer name##_elements { storage name[]; };                     \
     layout(set = 0, binding = slot) restrict writeonly buffer name##_vectors { uvec4 name##_wide[]; }
 
+/* Two elements of 16 bits, as they lie in a word. */
+#if BF16
+vec2 unpack_pair(const uint raw) { return uintBitsToFloat(uvec2(raw << 16, raw & 0xffff0000u)); }
+
+/* Rounded to nearest, ties to even; what is too large becomes infinity, and a NaN stays one. */
+uint bf16_bits(const float v)
+{
+    const uint bits = floatBitsToUint(v);
+    return (bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+
+uint pack_pair(const vec2 v) { return bf16_bits(v.x) | bf16_bits(v.y) << 16; }
+#elif F16
+#define unpack_pair(raw) unpackHalf2x16(raw)
+#define pack_pair(v) packHalf2x16(v)
+#endif
+
 /* One element, any alignment. A half is rounded by packHalf2x16 in both kinds of store, because drivers may round a
  * plain conversion differently. */
+#if BF16
+#define LOAD(name, at) uintBitsToFloat(uint(name[at]) << 16)
+#define STORE(name, at, value) name[at] = uint16_t(bf16_bits(value))
+#elif F16
 #define LOAD(name, at) float(name[at])
-#if F16
 #define STORE(name, at, value) name[at] = float16_t(unpackHalf2x16(packHalf2x16(vec2((value), 0.0))).x)
 #else
+#define LOAD(name, at) float(name[at])
 #define STORE(name, at, value) name[at] = (value)
 #endif
 
@@ -58,7 +88,7 @@ void unpack_vector(const uvec4 raw, out float v[VECTOR])
 {
 #if F16
     for (uint c = 0; c < 4; c++) {
-        const vec2 pair = unpackHalf2x16(raw[c]);
+        const vec2 pair = unpack_pair(raw[c]);
         v[2 * c] = pair.x;
         v[2 * c + 1] = pair.y;
     }
@@ -70,8 +100,8 @@ void unpack_vector(const uvec4 raw, out float v[VECTOR])
 uvec4 pack_vector(const float v[VECTOR])
 {
 #if F16
-    return uvec4(packHalf2x16(vec2(v[0], v[1])), packHalf2x16(vec2(v[2], v[3])), packHalf2x16(vec2(v[4], v[5])),
-                 packHalf2x16(vec2(v[6], v[7])));
+    return uvec4(pack_pair(vec2(v[0], v[1])), pack_pair(vec2(v[2], v[3])), pack_pair(vec2(v[4], v[5])),
+                 pack_pair(vec2(v[6], v[7])));
 #else
     return floatBitsToUint(vec4(v[0], v[1], v[2], v[3]));
 #endif

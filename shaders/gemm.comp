@@ -11,6 +11,7 @@
  * GATE: neighbouring columns are a pair, of which one goes through the activation and is multiplied by the other; y has
  * rows of N / 2. With DERIVATIVE it is the gradient: a column is that of what a pair made, and y has rows of 2 N.
  * ROTARY: pairs of Q and K are turned.
+ * SCALES: w has elements of 8 bits, which are multiplied as they are; the sums of a column are then scaled.
  *
  * COLUMN_SUMS: the epilogue's results are also summed over each tile's share of the batch's rows, to
  * partials[row tile][N] or, where those are columns, partials[column tile][M]. A weight's gradient, which sums over
@@ -31,6 +32,7 @@ layout(constant_id = CONST_SUM) const uint SUM = 0;
 layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
 layout(constant_id = CONST_GATE) const uint GATE = GATE_NONE;
 layout(constant_id = CONST_ROTARY) const uint ROTARY = ROTARY_NONE;
+layout(constant_id = CONST_SCALES) const uint SCALES = 0;
 layout(constant_id = CONST_QKV_INTERLEAVED) const uint QKV_INTERLEAVED = 0;
 layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 8;
 layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 0;
@@ -62,6 +64,8 @@ layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
 INPUT(SLOT_W, w);
+layout(set = 0, binding = SLOT_W) restrict readonly buffer w_words { uint w_bytes[]; };
+layout(set = 0, binding = SLOT_W) restrict readonly buffer w_floats { float scales[]; };
 INPUT(SLOT_BIAS, bias);
 INPUT(SLOT_RESIDUAL, residual);
 INPUT(SLOT_SAVED, saved);
@@ -153,6 +157,9 @@ void fetch_stage(const uint k0, const uint depth)
                 if (W_MAJOR) {
                     FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + (k0 + r) * W_STRIDE, K_THERE(b, r), 0, left,
                              ALIGNED != 0);
+                } else if (SCALES != 0) {
+                    FETCH_BYTES(raw[b * 4 + r], w_bytes, block_at[b] + k0 + r * W_STRIDE, r < block_rows[b], k, end,
+                                ALIGNED != 0);
                 } else {
                     FETCH_VECTOR(raw[b * 4 + r], w, block_at[b] + k0 + r * W_STRIDE, r < block_rows[b], k, end,
                                  ALIGNED != 0);
@@ -213,6 +220,10 @@ void main()
                 const uint block = local_number() + b * LOCAL_SIZE;
                 const uint quads = block < BLOCKS_X ? QUADS_M : QUADS_N;
                 if (block < BLOCKS_X + BLOCKS_W) {
+                    if (SCALES != 0 && block >= BLOCKS_X) {
+                        UNROLL
+                        for (uint r = 0; r < 4; r++) WIDEN_BYTES(raw[b * 4 + r])
+                    }
                     if (block < BLOCKS_X ? X_MAJOR : W_MAJOR) {
                         PUT_VECTORS(tile, block_to[b], quads, raw, b * 4);
                     } else {
@@ -227,13 +238,20 @@ void main()
 
         /* Without a bias, zeros of which no compiler knows: sums that went straight to shared memory would have to lie
          * in the order of its quads in registers, where the inner loop is slower. */
-        vec4 b[SUM_QUADS];
+        vec4 b[SUM_QUADS], scale[SUM_QUADS];
         UNROLL
         for (uint j = 0; j < SUM_QUADS; j++) {
             b[j] = vec4(float(rows >> 31));
             if (BIAS != 0 && !BATCH_N) {
                 const uint c = column0 + sum_column(j, PAIR_N);
                 LOAD_SOME(b[j], bias, c, c, N);
+            }
+            scale[j] = vec4(1.0);
+            if (SCALES != 0) {
+                const uint c = column0 + sum_column(j, PAIR_N);
+                UNROLL
+                for (uint i = 0; i < 4; i++)
+                    if (c + i < N) scale[j][i] = scales[SCALES + c + i];
             }
         }
         /* The same columns in all rows. */
@@ -249,7 +267,7 @@ void main()
                     UNROLL
                     for (uint j = 0; j < SUM_QUADS; j++)
                         tile[(i % CHUNK * THREADS_M + thread_m()) * QUADS_N + j * THREADS_N + thread_n()] =
-                            sum[i * SUM_QUADS + j] + b[j];
+                            SCALES != 0 ? fma(sum[i * SUM_QUADS + j], scale[j], b[j]) : sum[i * SUM_QUADS + j] + b[j];
                 }
             }
             barrier();

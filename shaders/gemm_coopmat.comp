@@ -24,6 +24,12 @@
  * part of every stage's k, and their sums are added in the order of the parts. While a stage is multiplied, the next one
  * is on its way from memory to registers; with two STAGES in shared memory one barrier a stage is enough.
  *
+ * GATE and ROTARY as in gemm.comp: a work-item has eight columns side by side, which are whole pairs, and where a gate
+ * makes four of them, neighbours' stores of 8 bytes are one access.
+ *
+ * SCALES: w has elements of 8 bits, which become 16-bit floats on their way to shared memory; the sums of a column are
+ * then scaled.
+ *
  * DELTA: delta[r][h], the product of the results of a head with `saved`, where pieces have whole heads.
  *
  * NORM: x are rows before a layernorm over K, done here by every work-group of a row, where one stage holds all of k;
@@ -53,6 +59,10 @@ layout(constant_id = CONST_ACTIVATION) const uint ACTIVATION = ACTIVATION_NONE;
 layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
 layout(constant_id = CONST_SUM) const uint SUM = 0;
 layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
+layout(constant_id = CONST_GATE) const uint GATE = GATE_NONE;
+layout(constant_id = CONST_ROTARY) const uint ROTARY = ROTARY_NONE;
+layout(constant_id = CONST_QKV_INTERLEAVED) const uint QKV_INTERLEAVED = 0;
+layout(constant_id = CONST_SCALES) const uint SCALES = 0;
 layout(constant_id = CONST_DELTA) const uint DELTA = 0;
 layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 8;
 layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 0;
@@ -87,17 +97,24 @@ layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
 INPUT(SLOT_W, w);
+layout(set = 0, binding = SLOT_W) restrict readonly buffer w_eights { uvec2 w_bytes[]; };
+layout(set = 0, binding = SLOT_W) restrict readonly buffer w_floats { vec4 scales[]; };
 INPUT(SLOT_BIAS, bias);
 INPUT(SLOT_RESIDUAL, residual);
 INPUT(SLOT_GAMMA, gamma);
 INPUT(SLOT_BETA, beta);
 INPUT(SLOT_SAVED, saved);
+INPUT_OF(SLOT_POSITIONS, uint, positions);
+INPUT_OF(SLOT_POSITION, vec4, position_quads);
 OUTPUT_OF(SLOT_DELTA, float, delta);
 layout(set = 0, binding = SLOT_PARTIALS) restrict writeonly buffer partials_pairs { vec4 partials_quads[]; };
 OUTPUT_OF(SLOT_PARTIALS, float, partials);
 OUTPUT(SLOT_Y, y);
+QUADS_OF(SLOT_Y, y, writeonly);
 OUTPUT(SLOT_SUM, before);
 #include "dropout.glsl"
+#include "gate.glsl"
+#include "rotary.glsl"
 
 #define TILES_OF(size, tile) (((size) + (tile) - 1) / (tile))
 /* Rows of tiles that are walked through together, down before across: the work-groups that run at the same time then
@@ -227,11 +244,46 @@ float unit_sum(const vec4 v[2], const uint count)
            dot(mix(vec4(0.0), v[1], lessThan(c + 4, uvec4(count))), vec4(1.0));
 }
 
+/* Four channels of a row from `column` on, one head's, turned by their token's position. */
+vec4 rotated(vec4 v, const uint at_position, const uint column)
+{
+    if (ROTARY_TURNS(column)) {
+        const vec4 turn = position_quads[(at_position * HEAD_DIM + column % HEAD_DIM) / 4];
+        ROTARY_TURN(v, turn, 4)
+    }
+    return v;
+}
+
+/* Of what eight gated pairs made, the gradients of both of each. */
+void store_gradients(const vec4 v[2], const uint at)
+{
+    ROLLED
+    for (uint c = 0; c < 2; c++) {
+        vec4 pairs[2];
+        LOAD_EIGHT(pairs, saved, 2 * at + c * 8, true);
+        pairs[0] = gate_gradient(pairs[0], v[c].xy);
+        pairs[1] = gate_gradient(pairs[1], v[c].zw);
+        STORE_EIGHT(y, 2 * at + c * 8, pairs, true);
+    }
+}
+
+/* With a gate what it makes is stored here. */
 void epilogue(inout vec4 v[2], const uint row, const uint column, const uint column_end, const uvec2 block)
 {
     const uint at = row * Y_STRIDE + column;
     if (SUM != 0 && NORM == 0) {
         STORE_UNIT(before, at, v, column, column_end)
+    }
+    if (ROTARY != 0) {
+        const uint at_position = positions[row];
+        v[0] = rotated(v[0], at_position, column);
+        v[1] = rotated(v[1], at_position, column + 4);
+    }
+    if (GATE != 0 && DERIVATIVE == 0) {
+        vec4 gated = vec4(gate_quad(v[0]), gate_quad(v[1]));
+        if (DROPOUT > 0) gated *= dropout_half(dropout_words(row, column / 2), column / 2 % 8 != 0);
+        STORE_QUAD(y, at / 2, gated);
+        return;
     }
     UNROLL
     for (uint c = 0; c < 2; c++)
@@ -247,6 +299,10 @@ void epilogue(inout vec4 v[2], const uint row, const uint column, const uint col
         const uvec4 words = dropout_words(row, column);
         v[0] *= dropout_half(words, false);
         v[1] *= dropout_half(words, true);
+    }
+    if (GATE != 0) {
+        store_gradients(v, at);
+        return;
     }
     if (DERIVATIVE != 0) {
         vec4 d[2];
@@ -342,6 +398,11 @@ void main()
     const uint staged = piece * SPLIT * CHUNK * SUMS_PITCH, column = column0 + piece_n + unit * 8;
     vec4 b[2] = {vec4(0.0), vec4(0.0)}, total[2] = {vec4(0.0), vec4(0.0)};
     if (BIAS != 0 && !ACROSS && column < N) LOAD_EIGHT(b, bias, column, true);
+    vec4 scale[2] = {vec4(1.0), vec4(1.0)};
+    if (SCALES != 0 && column < N) {
+        scale[0] = scales[(SCALES + column) / 4];
+        scale[1] = scales[(SCALES + column) / 4 + 1];
+    }
     uvec2 block = uvec2(0);
     ROLLED
     for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
@@ -370,8 +431,13 @@ void main()
                     v[1] += uintBitsToFloat(stages[from + s * CHUNK * SUMS_PITCH + 1]);
                 }
                 if (BIAS != 0 && ACROSS) b[0] = b[1] = vec4(LOAD(bias, row));
-                v[0] += b[0];
-                v[1] += b[1];
+                if (SCALES != 0) {
+                    v[0] = fma(v[0], scale[0], b[0]);
+                    v[1] = fma(v[1], scale[1], b[1]);
+                } else {
+                    v[0] += b[0];
+                    v[1] += b[1];
+                }
                 if (BLOCK > 1 && r % BLOCK == 0) block = kept_block(row, column);
                 epilogue(v, row, column, column_end, block);
                 if (DELTA != 0) stages[from] = uvec4(pack_quad(v[0]), pack_quad(v[1]));
@@ -382,7 +448,7 @@ void main()
                 }
                 if (PARTS) {
                     store_floats((part * M + row) * N + column, v);
-                } else {
+                } else if (GATE == 0) {
                     STORE_UNIT(y, Y_OFFSET + row * Y_STRIDE + column, v, column, column_end)
                 }
             }

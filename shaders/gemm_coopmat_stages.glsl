@@ -44,7 +44,7 @@ uint vector_place(const uint width, const uint i)
 /* Starts the loads of one operand's part of the stage at k0. Past the end of rows or of k the last vector is loaded
  * again, for a load under a condition would be waited for; outputs past the end are not stored, and put_stage makes 0 of
  * what lies beyond k. `row0`: first row of the tile, or column. */
-#define FETCH(raw, name, loads, vectors, width, major, row0, end, offset, stride)                                      \
+#define FETCH(raw, elements, loads, vectors, width, major, row0, end, offset, stride)                                      \
     UNROLL for (uint i = 0; i < (loads); i++)                                                                          \
     {                                                                                                                  \
         const uint r = vector_row(width, i), c = vector_place(width, i) * 8;                                           \
@@ -52,8 +52,11 @@ uint vector_place(const uint width, const uint i)
         const uint k = k0 + ((major) ? r : c);                                                                         \
         const bool within = WHOLE_STAGES && !LOADS_ALWAYS && (vectors) % LOCAL_SIZE == 0;                              \
         const uint k_there = within ? k : min(k, (major) ? depth - 1 : LAST_VECTOR(depth));                            \
-        raw[i] = name##_wide[((offset) + ((major) ? k_there * (stride) + row : row * (stride) + k_there)) / 8];        \
+        raw[i] = elements(((offset) + ((major) ? k_there * (stride) + row : row * (stride) + k_there)) / 8);           \
     }
+#define ELEMENTS_OF_X(at) x_wide[at]
+#define ELEMENTS_OF_W(at) w_wide[at]
+#define BYTES_OF_W(at) uvec4(w_bytes[at], 0, 0)
 #define PUT(raw, loads, vectors, width, pitch, major, at)                                                              \
     UNROLL for (uint i = 0; i < (loads); i++)                                                                          \
     {                                                                                                                  \
@@ -66,8 +69,12 @@ uint vector_place(const uint width, const uint i)
 void fetch_stage(const uint k0, const uint depth, const uint row0, const uint row_end, const uint column0,
                 const uint column_end)
 {
-    FETCH(raw_x, x, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_MAJOR, row0, row_end, X_OFFSET, X_STRIDE)
-    FETCH(raw_w, w, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, column_end, W_OFFSET, W_STRIDE)
+    FETCH(raw_x, ELEMENTS_OF_X, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_MAJOR, row0, row_end, X_OFFSET, X_STRIDE)
+    if (SCALES != 0) {
+        FETCH(raw_w, BYTES_OF_W, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, column_end, W_OFFSET, W_STRIDE)
+    } else {
+        FETCH(raw_w, ELEMENTS_OF_W, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, column_end, W_OFFSET, W_STRIDE)
+    }
 }
 
 void put_stage(const uint at, const uint k0, const uint depth)
@@ -81,5 +88,9 @@ void put_stage(const uint at, const uint k0, const uint depth)
         }
     }
     PUT(raw_x, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_PITCH, X_MAJOR, at)
+    if (SCALES != 0) {
+        UNROLL
+        for (uint i = 0; i < W_LOADS; i++) WIDEN_BYTES(raw_w[i])
+    }
     PUT(raw_w, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_PITCH, W_MAJOR, at + X_VECTORS)
 }

@@ -3,7 +3,7 @@
 /* The gradients of a layernorm and of what stands around it. d = X (+ residual), s = saved, z = the standardized s;
  *   NORM_DX   r = rstd * (g - mean(g) - z * mean(g * z)) with g = d * gamma, else r = d; ADDEND: the residual is added
  *             to r, not to X. SUM: sum = r. Y = dropout(r), where there is NORM_DX or RESIDUAL.
- *   NORM_DW   partials of d * z and d, the gradients of gamma and beta;
+ *   NORM_DW   partials of d * z and d, the gradients of gamma and beta (BETA);
  *   BIAS_SUM  partials of what goes to Y (RESULT) or of extra (OPERAND).
  * Twin of cl/layernorm_backward.cl.
  *
@@ -11,7 +11,8 @@
  * time all groups together are in one stretch of memory: where each had a stretch of its own, one after the other, a
  * pass took 5 % longer on an H200. The sums over rows stay in the registers of the work-item that owns the columns and
  * are stored once. The next rows' loads are on the way during the current rows' reductions, of which there are two for
- * all of them: sums of s and g; then of (s - mean)^2 and g * (s - mean), which wait for the mean. Several rows share
+ * all of them: sums of s and g; then of (s - mean)^2 and g * (s - mean), which wait for the mean (with RMS, both means
+ * being 0, these alone). Several rows share
  * their barriers and keep the work-items busy between them. Past the last row come zeros, which change no sum.
  * LOCAL_SIZE: N / VECTOR rounded up to a power of two, from 32 to 256: few columns a work-item, because each of them
  * takes three sums' registers and more for each row. Any power of two from 8 on is right. PART_ROWS: 1, 2 or 4. */
@@ -31,7 +32,7 @@ layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 1;
 
 const uint STATISTICS = NORM_DX | NORM_DW; /* z is needed */
 const uint HAS_Y = NORM_DX | RESIDUAL;
-const uint PART_SETS = 2 * NORM_DW + (BIAS_SUM != BIAS_SUM_NONE ? 1 : 0); /* vectors of a part's sums */
+const uint PART_SETS = (1 + BETA) * NORM_DW + (BIAS_SUM != BIAS_SUM_NONE ? 1 : 0); /* vectors of a part's sums */
 
 #define AT_ONCE PART_ROWS
 const uint TURN = PARTS * AT_ONCE; /* rows of one turn of all parts */
@@ -106,7 +107,11 @@ void main()
         const uvec4 key = dropout_key();
         float scale[STEPS][VECTOR];
         if (NORM_DX != 0) {
-            UNROLL for (uint i = 0; i < STEPS; i++) { LOAD_ACCESS(gamma, column_inside(i), scale[i]); }
+            UNROLL for (uint i = 0; i < STEPS; i++)
+            {
+                LOAD_ACCESS(gamma, column_inside(i), scale[i]);
+                UNROLL for (uint c = 0; c < ACCESS; c++) scale[i][c] = SCALE_OF(scale[i][c]);
+            }
         }
         FETCH(next_x, x, first);
         if (RESIDUAL != 0) {
@@ -137,20 +142,22 @@ void main()
             float mean[SUMS];                      /* of s, then of g */
             if (STATISTICS != 0) {
                 UNROLL for (uint a = 0; a < SUMS; a++) sums[a] = 0.0;
-                UNROLL for (uint a = 0; a < AT_ONCE; a++)
-                {
-                    UNROLL for (uint i = 0; i < STEPS; i++)
+                if (RMS == RMS_NONE) {
+                    UNROLL for (uint a = 0; a < AT_ONCE; a++)
                     {
-                        UNPACK_ACCESS(raw_saved[a][i], z);
-                        UNROLL for (uint c = 0; c < ACCESS; c++) sums[a] += in_row(i) ? z[c] : 0.0;
-                        if (NORM_DX != 0) {
-                            UNPACK_D(a, i);
-                            UNROLL for (uint c = 0; c < ACCESS; c++)
-                                sums[AT_ONCE + a] += in_row(i) ? d[c] * scale[i][c] : 0.0;
+                        UNROLL for (uint i = 0; i < STEPS; i++)
+                        {
+                            UNPACK_ACCESS(raw_saved[a][i], z);
+                            UNROLL for (uint c = 0; c < ACCESS; c++) sums[a] += in_row(i) ? z[c] : 0.0;
+                            if (NORM_DX != 0) {
+                                UNPACK_D(a, i);
+                                UNROLL for (uint c = 0; c < ACCESS; c++)
+                                    sums[AT_ONCE + a] += in_row(i) ? d[c] * scale[i][c] : 0.0;
+                            }
                         }
                     }
+                    group_sums();
                 }
-                group_sums();
                 UNROLL for (uint a = 0; a < SUMS; a++)
                 {
                     mean[a] = sums[a] * (1.0 / float(N));
@@ -226,10 +233,12 @@ void main()
         }
         if (NORM_DW != 0) {
             STORE_PART(0, gamma_sums);
-            STORE_PART(1, beta_sums);
+            if (BETA != 0) {
+                STORE_PART(1, beta_sums);
+            }
         }
         if (BIAS_SUM != 0) {
-            STORE_PART(2 * NORM_DW, bias_sums);
+            STORE_PART((1 + BETA) * NORM_DW, bias_sums);
         }
     }
 }

@@ -6,15 +6,15 @@
  * the same bits whatever the tile. Arrays are globals, because a function's inout array is a copy to some compilers. */
 #include "common.glsl"
 
-/* Four elements: what a work-item holds of a row of the output. 8 bytes of f16, 16 of f32. */
+/* Four elements: what a work-item holds of a row of the output. 8 bytes where elements have 16 bits, else 16. */
 #if F16
 #define QUADS_OF(slot, name, access)                                                                                   \
     layout(set = 0, binding = slot) restrict access buffer name##_pairs { uvec2 name##_quads[]; }
 #define LOAD_QUAD(name, at) unpack_quad(name##_quads[(at) / 4])
 #define STORE_QUAD(name, at, v) name##_quads[(at) / 4] = pack_quad(v)
 
-vec4 unpack_quad(const uvec2 raw) { return vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y)); }
-uvec2 pack_quad(const vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
+vec4 unpack_quad(const uvec2 raw) { return vec4(unpack_pair(raw.x), unpack_pair(raw.y)); }
+uvec2 pack_quad(const vec4 v) { return uvec2(pack_pair(v.xy), pack_pair(v.zw)); }
 
 /* Eight elements, v[0] and v[1]; `second`: whether there is v[1]. With 16-bit floats that is one access and always. */
 #define LOAD_EIGHT(v, name, at, second)                                                                                \
@@ -66,7 +66,7 @@ layout(constant_id = CONST_CPU) const uint CPU = 0;
 
 /* An element as it lies in its word of a uvec4, and this word. */
 #if F16
-#define FETCH_ELEMENT(name, at, c) (packHalf2x16(vec2(LOAD(name, at), 0.0)) << (c) % 2 * 16)
+#define FETCH_ELEMENT(name, at, c) (pack_pair(vec2(LOAD(name, at), 0.0)) << (c) % 2 * 16)
 #define FETCHED_ELEMENT(raw, c) raw[(c) / 2]
 #else
 #define FETCH_ELEMENT(name, at, c) floatBitsToUint(LOAD(name, at))
@@ -95,6 +95,32 @@ layout(constant_id = CONST_CPU) const uint CPU = 0;
             fetched = pack_vector(loaded);                                                                             \
         }                                                                                                              \
         raw = fetched;                                                                                                 \
+    }
+
+/* The same of elements of 8 bits, whose words are name[], which stay so in the first words of raw until WIDEN_BYTES makes
+ * them VECTOR elements of the storage type. */
+#define FETCH_BYTES(raw, name, at, there, k, end, wide)                                                                \
+    {                                                                                                                  \
+        uvec4 fetched = uvec4(0);                                                                                      \
+        if (wide) {                                                                                                    \
+            if ((there) && (k) < (end)) {                                                                              \
+                fetched.x = name[(at) / 4];                                                                            \
+                if (VECTOR == 8) fetched.y = name[(at) / 4 + 1];                                                       \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            const uint last = (there) ? min((end) - min(k, end), uint(VECTOR)) : 0;                                    \
+            ROLLED                                                                                                     \
+            for (uint c = 0; c < last; c++)                                                                            \
+                fetched[c / 4] |= bitfieldExtract(name[((at) + c) / 4], int(((at) + c) % 4 * 8), 8) << c % 4 * 8;      \
+        }                                                                                                              \
+        raw = fetched;                                                                                                 \
+    }
+#define WIDEN_BYTES(raw)                                                                                               \
+    {                                                                                                                  \
+        float widened[VECTOR];                                                                                         \
+        UNROLL                                                                                                         \
+        for (uint c = 0; c < VECTOR; c++) widened[c] = float(bitfieldExtract(int(raw[c / 4]), int(c % 4 * 8), 8));     \
+        raw = pack_vector(widened);                                                                                    \
     }
 
 /* Four rows of VECTOR elements, raw[first] and the next three, become VECTOR quads: tile[at], tile[at + quads], ... */

@@ -1,7 +1,10 @@
 /* Rotary positions (core/graph/rotary.c): which columns of a row of Q, K and V are turned, and by what. Twin of
  * cl/rotary.h. */
 
-#define ROTARY_TURNS(column) (QKV_INTERLEAVED != 0 ? (column) / HEAD_DIM % 3 < 2 : (column) < N / 3 * 2)
+layout(constant_id = CONST_KEY_HEADS) const uint KEY_HEADS = 0;
+/* The columns of Q and K, where V has not as many as each. */
+#define ROTARY_COLUMNS (KEY_HEADS != 0 ? N - KEY_HEADS * HEAD_DIM : N / 3 * 2)
+#define ROTARY_TURNS(column) (QKV_INTERLEAVED != 0 ? (column) / HEAD_DIM % 3 < 2 : (column) < ROTARY_COLUMNS)
 
 /* v = the pairs (x, y) and (z, w) of a token at `at_position`, from `column` on, turned by `table`; what lies after the
  * row's end stays. */

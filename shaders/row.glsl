@@ -7,6 +7,8 @@
  * stores. */
 layout(constant_id = CONST_N) const uint N = 1;
 layout(constant_id = CONST_ROWS) const uint ROWS = HEADER_TOKENS;
+layout(constant_id = CONST_RMS) const uint RMS = RMS_NONE;
+layout(constant_id = CONST_BETA) const uint BETA = 1;
 
 const uint STEPS = (N + ACCESS * TEAM - 1) / (ACCESS * TEAM);
 
@@ -41,14 +43,21 @@ uint column_inside(const uint i) { return min(column_of(i), N - ACCESS); }
 #define ROW_DROPOUT(row)                                                                                               \
     UNROLL for (uint i = 0; i < STEPS; i++) { dropout_access(held[i], row, column_of(i)); }
 
-/* held = held * gamma + beta */
+/* What a row is scaled by, as it lies in gamma. */
+#define SCALE_OF(gamma) (RMS == RMS_ONE_GAMMA ? 1.0 + (gamma) : (gamma))
+
+/* held = held * gamma + beta, where there is a beta */
 #define ROW_SCALE_SHIFT(gamma, beta)                                                                                   \
     UNROLL for (uint i = 0; i < STEPS; i++)                                                                            \
     {                                                                                                                  \
         float scale[VECTOR], shift[VECTOR];                                                                            \
         LOAD_ACCESS(gamma, column_inside(i), scale);                                                                   \
-        LOAD_ACCESS(beta, column_inside(i), shift);                                                                    \
-        UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = fma(held[i][c], scale[c], shift[c]);                     \
+        if (BETA != 0) {                                                                                               \
+            LOAD_ACCESS(beta, column_inside(i), shift);                                                                \
+            UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] = fma(held[i][c], SCALE_OF(scale[c]), shift[c]);       \
+        } else {                                                                                                       \
+            UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] *= SCALE_OF(scale[c]);                                 \
+        }                                                                                                              \
     }
 
 /* name[first ...] = held */
@@ -91,10 +100,10 @@ float row_square_sum()
 }
 
 /* held = (held - mean) / sqrt(variance + epsilon). The variance is the centred row's, not a difference of two large
- * sums, which would cancel where the mean is large. */
+ * sums, which would cancel where the mean is large. With RMS the mean counts as 0. */
 void row_standardize(const float epsilon)
 {
-    const float mean = row_sum() / float(N);
+    const float mean = RMS == RMS_NONE ? row_sum() / float(N) : 0.0;
     UNROLL for (uint i = 0; i < STEPS; i++)
     {
         UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] -= mean;

@@ -30,8 +30,9 @@ fi
 export work
 work=$(mktemp -d "$build/matrices-XXXXXX")
 trap 'rm -rf "$work"' EXIT
-# The test's library, where the root lacks it.
-[ -n "$device" ] || cp -L "$(ldd "$build/tests/test_groups" | awk '/libcmocka/ {print $3}')" "$work"
+# The test's libraries, which the root lacks; the C library and the loader are the root's, whose driver needs them.
+[ -n "$device" ] || ldd "$build/tests/test_groups" | awk '$3 ~ /^\// {print $3}' | sort -u |
+    grep -vE '/(libc|libm|libgcc_s|libstdc\+\+|libOpenCL|libvulkan)\.' | xargs -I{} cp -L {} "$work"
 
 # one COOPMAT2 SHAPE CASE...: runs it and prints what came of it.
 one() {
@@ -42,6 +43,10 @@ one() {
         env "WHERRY_TEST_DEVICES=$device" "${command[@]}" >"$log" 2>&1 || status=1
     else
         "$root/run" env "LD_LIBRARY_PATH=$work" WHERRY_TEST_DEVICES=vulkan:0 "${command[@]}" >"$log" 2>&1 || status=1
+    fi
+    if grep -q 'no such shape' "$log" && grep -q ' on 1 devices' "$log"; then
+        echo "left out:$names: the shape has no such case"
+        return 0
     fi
     groups=$(sed -n 's/^\([0-9]*\) groups checked.*/\1/p' "$log")
     [ "${groups:-0}" -gt 0 ] || status=1

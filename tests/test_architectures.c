@@ -7,147 +7,16 @@
  * everywhere. */
 #include "model_files.h"
 
-#include "support.h"
-
-#include <jansson.h>
-#include <math.h>
-#include <setjmp.h>
+#include "golden_models.h"
 
 #include "model/architecture.h"
 #include "model/model.h"
-#include "model/safetensors.h"
 #include "model/weights.h"
 #include "runtime/session.h"
 
-#include <cmocka.h>
-
-static wherry_context *context;
 static char devices[SUPPORT_MAX_DEVICES][64];
 static wherry_device *opened[SUPPORT_MAX_DEVICES];
 static size_t n_devices;
-static json_t *models;
-static struct safetensors golden;
-
-#define EXPECT_OK(call)                                                                                                \
-    do {                                                                                                               \
-        if (call) fail_msg("%s: %s", #call, wherry_last_error(context));                                               \
-    } while (0)
-
-/* ---- the golden files ---- */
-
-/* NULL: there is none of that name. */
-static void *golden_values(const char *name, const char *what, size_t *count)
-{
-    char full[128];
-    struct error e = {0};
-    snprintf(full, sizeof full, "%s/%s", name, what);
-    const struct safetensors_tensor *t = safetensors_find(&golden, full);
-    if (!t) return NULL;
-    void *values = malloc(t->bytes + 1);
-    if (!safetensors_read(&golden, t, 0, t->bytes, values, &e)) fail_msg("%s", e.text);
-    *count = t->bytes / 4;
-    return values;
-}
-
-static const char *text_of(const json_t *model, const char *key)
-{
-    return json_string_value(json_object_get(model, key));
-}
-
-static bool is_trained(const json_t *model) { return !strncmp(text_of(model, "name"), "train-", 6); }
-
-/* The first of its architecture, whose shape all first ones have. */
-static bool is_first(const json_t *model)
-{
-    return strcspn(text_of(model, "name"), "-") == strlen(text_of(model, "name"));
-}
-
-static void write_shard(struct tensor_writer *w, const char *folder, const char *file, char **map)
-{
-    *map = tiny_map(*map, w, file);
-    tensors_write(w, folder, file);
-}
-
-static void write_model(const char *folder, const json_t *model)
-{
-    static const char one[] = "model.safetensors", first[] = "model-00001-of-00002.safetensors",
-                      second[] = "model-00002-of-00002.safetensors";
-    const json_t *tensors = json_object_get(model, "tensors");
-    bool sharded = json_is_true(json_object_get(model, "sharded"));
-    char *config = json_dumps(json_object_get(model, "config"), 0), *map = NULL;
-    struct tensor_writer w = {0};
-    files_write_text(folder, "config.json", config);
-    free(config);
-    for (size_t i = 0; i < json_array_size(tensors); i++) {
-        const json_t *tensor = json_array_get(tensors, i), *sizes = json_array_get(tensor, 1);
-        const char *name = json_string_value(json_array_get(tensor, 0));
-        uint32_t shape[2] = {0};
-        for (size_t k = 0; k < json_array_size(sizes); k++)
-            shape[k] = (uint32_t)json_integer_value(json_array_get(sizes, k));
-        if (sharded && i == json_array_size(tensors) / 2) write_shard(&w, folder, first, &map);
-        tensor_add(&w, name, name, text_of(model, "dtype"), shape, (int)json_array_size(sizes));
-    }
-    write_shard(&w, folder, sharded ? second : one, &map);
-    char *index = files_format("{\"metadata\": {}, \"weight_map\": {%s}}", map);
-    if (sharded) files_write_text(folder, "model.safetensors.index.json", index);
-    free(index);
-    free(map);
-}
-
-static wherry_model *open_model(const json_t *model)
-{
-    char *folder = files_folder();
-    wherry_model *made;
-    write_model(folder, model);
-    if (wherry_model_open(context, folder, &made))
-        fail_msg("%s: %s", text_of(model, "name"), wherry_last_error(context));
-    files_remove(folder); /* its files stay open */
-    return made;
-}
-
-static wherry_batch golden_batch(const json_t *model)
-{
-    const char *name = text_of(model, "name");
-    size_t count;
-    wherry_batch batch = {.struct_size = sizeof batch,
-                          .offsets = golden_values(name, "offsets", &count),
-                          .ids = golden_values(name, "ids", &count),
-                          .types = golden_values(name, "types", &count)};
-    assert_non_null(batch.offsets);
-    while (batch.offsets[batch.sequences] < count) batch.sequences++;
-    return batch;
-}
-
-static void batch_free(wherry_batch *batch)
-{
-    free((void *)batch->offsets);
-    free((void *)batch->ids);
-    free((void *)batch->types);
-}
-
-/* ---- comparing ---- */
-
-static double cosine(const float *a, const float *b, size_t n)
-{
-    double ab = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < n; i++) {
-        ab += (double)a[i] * b[i];
-        aa += (double)a[i] * a[i];
-        bb += (double)b[i] * b[i];
-    }
-    return ab / sqrt(aa * bb);
-}
-
-/* Rows of vectors; in f32 their values, too. */
-static void expect_rows(const char *what, const float *got, const float *want, size_t rows, size_t size, bool f16)
-{
-    for (size_t r = 0; r < rows; r++) {
-        double c = cosine(got + r * size, want + r * size, size), worst = 0;
-        for (size_t i = r * size; i < (r + 1) * size; i++) worst = fmax(worst, fabs((double)got[i] - want[i]));
-        if (!(c >= (f16 ? 0.9999 : 0.99999)) || !(worst <= (f16 ? 2e-2 : 1e-4)))
-            fail_msg("%s: row %zu has cosine %.7f, largest difference %.3g", what, r, c, worst);
-    }
-}
 
 /* ---- vectors ---- */
 
@@ -202,7 +71,7 @@ static void check_vectors(const json_t *description, const wherry_model *model, 
     uint32_t tokens = batch.offsets[batch.sequences];
     const wherry_session_desc desc = {.struct_size = sizeof desc,
                                       .max_tokens = tokens,
-                                      .max_sequences = 4,
+                                      .max_sequences = 8,
                                       .plan = plan,
                                       .dtype = dtype,
                                       .pool = pool,
@@ -255,25 +124,89 @@ static void test_vectors(void **state)
     }
 }
 
-/* The least cosine of a row with what is expected. */
-static double least_cosine(const json_t *description, const wherry_model *model)
+/* ---- heads ---- */
+
+/* Logits of a task's model: of words those for each text's last token. */
+static void check_logits(const json_t *description, const wherry_model *model, size_t device, const char *plan)
 {
-    size_t n_want, size = model->info.config.hidden;
+    static const wherry_output outputs[] = {[WHERRY_HEAD_SEQUENCE] = WHERRY_OUTPUT_CLASSES,
+                                            [WHERRY_HEAD_TOKENS] = WHERRY_OUTPUT_TOKEN_CLASSES,
+                                            [WHERRY_HEAD_VOCABULARY] = WHERRY_OUTPUT_VOCABULARY};
+    const char *name = text_of(description, "name");
+    const wherry_model_config *config = &model->info.config;
+    char what[160];
+    size_t n_want, width = config->labels ? config->labels : config->vocabulary;
+    uint32_t last[16];
+    wherry_session *session;
+    wherry_batch batch = golden_batch(description);
+    float *want = golden_values(name, "logits", &n_want);
+    float *got = calloc(n_want, sizeof *got);
+    const wherry_session_desc desc = {.struct_size = sizeof desc,
+                                      .max_tokens = batch.offsets[batch.sequences],
+                                      .max_sequences = 8,
+                                      .plan = plan,
+                                      .output = outputs[config->head]};
+    for (uint32_t s = 0; s < batch.sequences; s++) last[s] = batch.offsets[s + 1] - batch.offsets[s] - 1;
+    if (config->head == WHERRY_HEAD_VOCABULARY) batch.rows = last;
+    snprintf(what, sizeof what, "%s %s %s logits", name, devices[device], plan);
+    if (wherry_session_create(context, opened[device], model, &desc, &session))
+        fail_msg("%s: %s", what, wherry_last_error(context));
+    if (wherry_encode(session, &batch, got, n_want)) fail_msg("%s: %s", what, wherry_last_error(context));
+    for (size_t i = 0; i < n_want; i++)
+        if (!(fabs((double)got[i] - want[i]) <= 1e-4))
+            fail_msg("%s: number %zu of row %zu is %.7g, not %.7g", what, i % width, i / width, got[i], want[i]);
+    wherry_session_destroy(session);
+    batch_free(&batch);
+    free(want);
+    free(got);
+}
+
+static void test_logits(void **state)
+{
+    static const char *const plan_names[] = {"flash", "paper", "unfused"};
+    (void)state;
+    for (size_t m = 0; m < json_array_size(models); m++) {
+        char full[96];
+        const json_t *description = json_array_get(models, m);
+        snprintf(full, sizeof full, "%s/logits", text_of(description, "name"));
+        if (!safetensors_find(&golden, full)) continue;
+        wherry_model *model = open_model(description);
+        for (size_t d = 0; d < n_devices; d++)
+            for (size_t p = 0; p < 3; p++)
+                if (!strchr(devices[d], ':') || getenv("WHERRY_TEST_ALL") || m % 3 == p)
+                    check_logits(description, model, d, plan_names[p]);
+        wherry_model_close(model);
+    }
+}
+
+/* ---- mistakes ---- */
+
+/* The least cosine of a row with what is expected. */
+static double least_cosine(const json_t *description, const wherry_model *model, const char *id, wherry_weights weights)
+{
+    size_t n_want, rows = 0, size = model->info.config.hidden;
     double least = 1;
     wherry_device *device;
     wherry_session *session;
     wherry_batch batch = golden_batch(description);
     float *want = golden_values(text_of(description, "name"), "y", &n_want);
-    float *got = malloc(n_want * sizeof *got);
+    size_t tokens = batch.offsets[batch.sequences];
+    float *got = malloc(tokens * size * sizeof *got);
     const wherry_session_desc desc = {.struct_size = sizeof desc,
-                                      .max_tokens = batch.offsets[batch.sequences],
-                                      .max_sequences = 4,
+                                      .max_tokens = (uint32_t)tokens,
+                                      .max_sequences = 8,
                                       .pool = WHERRY_POOL_NONE,
-                                      .normalize = -1};
-    EXPECT_OK(wherry_device_open(context, "reference", &device));
+                                      .normalize = -1,
+                                      .weights = weights};
+    EXPECT_OK(wherry_device_open(context, id, &device));
     EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
-    EXPECT_OK(wherry_encode(session, &batch, got, n_want));
-    for (size_t at = 0; at < n_want; at += size) least = fmin(least, cosine(got + at, want + at, size));
+    EXPECT_OK(wherry_encode(session, &batch, got, tokens * size));
+    for (uint32_t s = 0; s < batch.sequences; s++) {
+        uint32_t length = batch.offsets[s + 1] - batch.offsets[s], step = length > 64 ? 7 : 1;
+        for (uint32_t t = 0; t < length; t += step, rows++)
+            least = fmin(least, cosine(got + (batch.offsets[s] + t) * size, want + rows * size, size));
+    }
+    assert_int_equal(rows * size, n_want);
     wherry_session_destroy(session);
     wherry_device_close(device);
     batch_free(&batch);
@@ -282,27 +215,76 @@ static double least_cosine(const json_t *description, const wherry_model *model)
     return least;
 }
 
-/* What expect_rows would not find is no test of it: another half of the gate, another base. */
-static void test_mistakes(void **state)
+static void other_half(wherry_model_config *config)
+{
+    config->gate = config->gate == WHERRY_GATE_FIRST ? WHERRY_GATE_SECOND : WHERRY_GATE_FIRST;
+}
+
+static void sees_later(wherry_model_config *config) { config->causal = false; }
+
+/* What expect_rows would not find is no test of it: another half of the gate, another base, another factor. Each change
+ * is of a model's configuration after it was opened, or of a key before. */
+static const struct mistake {
+    const char *model;
+    void (*change)(wherry_model_config *config); /* NULL: none */
+    const char *key, *value;                     /* of config.json; NULL: none */
+} mistakes[] = {
+    {"nomic-published", other_half, NULL, NULL},
+    {"nomic-published", NULL, "rotary_emb_base", "1000"},
+    {"gte-new", other_half, NULL, NULL},
+    {"gte-new", NULL, "rope_theta", "10000"},
+    {"gte-scaled", NULL, "rope_scaling", "null"},
+    {"gte-scaled", NULL, "rope_scaling", "{\"type\": \"ntk\", \"factor\": 2}"},
+    {"modernbert", other_half, NULL, NULL},
+    {"modernbert-long", NULL, "local_attention", "126"},
+    {"modernbert-long", NULL, "local_attention", "130"},
+    {"modernbert-old", NULL, "local_rope_theta", "100"},
+    {"modernbert-old", NULL, "global_rope_theta", "10"},
+    {"modernbert-old", NULL, "global_attn_every_n_layers", "2"},
+    {"jina", other_half, NULL, NULL},
+    {"qwen3", other_half, NULL, NULL},
+    {"qwen3", sees_later, NULL, NULL},
+    {"qwen3-wide", NULL, "rope_theta", "10000"},
+};
+
+/* Every architecture with weights of 8 bits. */
+static void test_int8(void **state)
 {
     (void)state;
     for (size_t m = 0; m < json_array_size(models); m++) {
+        char full[96];
         const json_t *description = json_array_get(models, m);
-        if (strcmp(text_of(description, "name"), "nomic-published")) continue;
-        json_t *other = json_deep_copy(description);
-        wherry_model *model = open_model(other);
-        assert_true(least_cosine(other, model) >= 0.99999);
-        model->info.config.gate = WHERRY_GATE_FIRST;
-        assert_true(least_cosine(other, model) < 0.999);
+        snprintf(full, sizeof full, "%s/y", text_of(description, "name"));
+        if (is_trained(description) || !safetensors_find(&golden, full)) continue;
+        wherry_model *model = open_model(description);
+        for (size_t d = 0; d < n_devices; d++) {
+            if (strchr(devices[d], ':')) continue; /* test_groups compares drivers with the reference */
+            double least = least_cosine(description, model, devices[d], WHERRY_WEIGHTS_INT8);
+            if (!(least >= 0.998)) fail_msg("%s on %s: a cosine of %.6f", full, devices[d], least);
+        }
         wherry_model_close(model);
-        json_object_set_new(json_object_get(other, "config"), "rotary_emb_base", json_integer(1000));
-        model = open_model(other);
-        assert_true(least_cosine(other, model) < 0.999);
-        wherry_model_close(model);
-        json_decref(other);
-        return;
     }
-    fail_msg("there is no nomic-published");
+}
+
+static void test_mistakes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        const struct mistake *m = &mistakes[i];
+        json_t *description = json_deep_copy(find_model(m->model));
+        wherry_model *model = open_model(description);
+        assert_true(least_cosine(description, model, "reference", WHERRY_WEIGHTS_DEFAULT) >= 0.99999);
+        wherry_model_close(model);
+        if (m->key)
+            json_object_set_new(json_object_get(description, "config"), m->key,
+                                json_loads(m->value, JSON_DECODE_ANY, NULL));
+        model = open_model(description);
+        if (m->change) m->change(&model->info.config);
+        double least = least_cosine(description, model, "reference", WHERRY_WEIGHTS_DEFAULT);
+        if (!(least < 0.999)) fail_msg("%s: mistake %zu leaves a cosine of %.6f", m->model, i, least);
+        wherry_model_close(model);
+        json_decref(description);
+    }
 }
 
 /* ---- gradients ---- */
@@ -327,6 +309,7 @@ static void stored_name(const wherry_model *model, const char *name, int layer, 
         {"b_qkv", WEIGHT_QKV_BIAS},
         {"w_out", WEIGHT_OUT},
         {"b_out", WEIGHT_OUT_BIAS},
+        {"gamma_heads", WEIGHT_HEADS_GAMMA},
         {"gamma1", WEIGHT_GAMMA1},
         {"beta1", WEIGHT_BETA1},
         {"w_lin1", WEIGHT_LIN1},
@@ -335,6 +318,8 @@ static void stored_name(const wherry_model *model, const char *name, int layer, 
         {"b_lin2", WEIGHT_LIN2_BIAS},
         {"gamma2", WEIGHT_GAMMA2},
         {"beta2", WEIGHT_BETA2},
+        {"final.gamma", WEIGHT_FINAL_GAMMA},
+        {"final.beta", WEIGHT_FINAL_BETA},
     };
     const char *last = layer >= 0 ? strrchr(name, '.') + 1 : name;
     const struct architecture *a = model->architecture;
@@ -402,7 +387,7 @@ static void check_gradients(const json_t *description, const wherry_model *model
     const wherry_training_desc training = {.struct_size = sizeof training};
     const wherry_session_desc desc = {.struct_size = sizeof desc,
                                       .max_tokens = 64,
-                                      .max_sequences = 4,
+                                      .max_sequences = 8,
                                       .plan = plan,
                                       .dtype = WHERRY_DTYPE_F32,
                                       .pool = WHERRY_POOL_MEAN,
@@ -484,11 +469,7 @@ static void test_limits(void **state)
 static int setup(void **state)
 {
     (void)state;
-    struct error e = {0};
-    const char *path = TEST_DATA "/../golden/architectures.safetensors";
-    models = json_load_file(TEST_DATA "/../golden/architectures.json", 0, NULL);
-    if (!safetensors_open(&support_host, path, &golden, &e)) fail_msg("%s", e.text);
-    assert_true(json_array_size(models) > 0);
+    golden_open();
     for (size_t d = 0; d < n_devices; d++) EXPECT_OK(wherry_device_open(context, devices[d], &opened[d]));
     return 0;
 }
@@ -496,8 +477,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    json_decref(models);
-    safetensors_close(&support_host, &golden);
+    golden_close();
     for (size_t d = 0; d < n_devices; d++) wherry_device_close(opened[d]);
     return 0;
 }
@@ -505,10 +485,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_vectors), cmocka_unit_test(test_logits),    cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_int8),    cmocka_unit_test(test_gradients), cmocka_unit_test(test_limits),
     };
     if (!(context = support_context(NULL, devices, &n_devices))) return 1;
     int failed = cmocka_run_group_tests(tests, setup, teardown);

@@ -30,6 +30,10 @@ static const struct shape {
     uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
     bool words;                 /* weights of the vocabulary's words, in inference */
     bool masked;                /* the loss of a masked language model, whose last strip of words is no multiple of 8 */
+    wherry_gate gate;           /* and then with rotary positions */
+    bool int8;                  /* weights of 8 bits, in inference */
+    bool causal, alibi;
+    uint32_t window, key_heads;
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -44,7 +48,16 @@ static const struct shape {
     {"words-64", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 64, 33}, .words = true},
     {"words-32", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 30, 17}, .words = true},
     {"heads-128", 256, 2, 136, WHERRY_ACTIVATION_GELU, false, {70, 128}, true},
+    {"window", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {1, 300, 130}, true, .window = 33},
+    {"window-32", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, {70, 9, 330}, true, .window = 8, .alibi = true},
+    {"causal", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {129, 1, 200}, true, .causal = true},
+    {"grouped", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {129, 1, 200}, true, .causal = true, .key_heads = 1},
+    {"window-long", 64, 1, 72, WHERRY_ACTIVATION_RELU, false, {700, 3}, true, .window = 64},
+    {"window-few", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, {9, 70, 100}, true, .window = 8, .alibi = true},
     {"masked", 64, 1, 72, WHERRY_ACTIVATION_GELU_TANH, true, {200, 90}, .masked = true},
+    {"gated", 96, 3, 136, WHERRY_ACTIVATION_SILU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND},
+    {"gated-tiles", 320, 5, 520, WHERRY_ACTIVATION_GELU, true, {130, 1, 257, 64}, .gate = WHERRY_GATE_FIRST},
+    {"int8", 96, 3, 136, WHERRY_ACTIVATION_GELU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND, .int8 = true},
 };
 
 static const char *const plan_names[] = {"flash", "paper", "unfused"};
@@ -63,7 +76,7 @@ struct test_case {
     const struct shape *shape;
     const char *plan, *gemm; /* gemm: NULL: as the library chooses */
     const char *layouts;
-    bool train;
+    bool train, bf16;
     wherry_save save;
 };
 
@@ -110,6 +123,16 @@ static int head_sums(const struct wherry_session *s)
     return n;
 }
 
+/* Products whose epilogue gates, in either pass, or turns pairs. */
+static int of_pairs(const struct wherry_session *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_calls; i++)
+        n += variant_find(s->calls[i].kernel) &&
+             (call_get(&s->calls[i], CONST_GATE, GATE_NONE) || call_get(&s->calls[i], CONST_ROTARY, ROTARY_NONE));
+    return n;
+}
+
 /* Kernels that make an activation's slope, or multiply with it. */
 static int slopes(const struct wherry_session *s)
 {
@@ -142,7 +165,13 @@ static void test_one(void **state)
                                         .pooler = true,
                                         .relative_buckets = s->buckets,
                                         .relative_distance = s->distance,
+                                        .gate = s->gate,
+                                        .rotary_base = s->gate ? 1000 : 0,
                                         .epsilon = 1e-12f,
+                                        .causal = s->causal,
+                                        .alibi = s->alibi,
+                                        .window = s->window,
+                                        .key_heads = s->key_heads,
                                         .head = s->words || s->masked ? WHERRY_HEAD_VOCABULARY : WHERRY_HEAD_NONE,
                                         .head_activation =
                                             s->words || s->masked ? WHERRY_HEAD_GELU : WHERRY_HEAD_PLAIN};
@@ -154,7 +183,7 @@ static void test_one(void **state)
     const wherry_session_desc desc = {.struct_size = sizeof desc,
                                       .max_tokens = batch.offsets[batch.sequences] + SPARE_TOKENS,
                                       .max_sequences = batch.sequences + 2,
-                                      .dtype = WHERRY_DTYPE_F16,
+                                      .dtype = c->bf16 ? WHERRY_DTYPE_BF16 : WHERRY_DTYPE_F16,
                                       .plan = c->plan,
                                       .output = s->words    ? WHERRY_OUTPUT_WORDS
                                                 : s->masked ? WHERRY_OUTPUT_ENTROPY
@@ -163,7 +192,8 @@ static void test_one(void **state)
                                       .keep_intermediates = true,
                                       .training = c->train ? &training : NULL,
                                       .kernels = c->gemm,
-                                      .layouts = c->layouts};
+                                      .layouts = c->layouts,
+                                      .weights = s->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT};
     EXPECT_OK(wherry_device_open(context, device_id, &device));
     EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
     EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
@@ -178,10 +208,13 @@ static void test_one(void **state)
                          (c->layouts && strstr(c->layouts, "w_lin1") ? 0 : 2) + 3 * s->masked);
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash"))
         assert_int_equal(slopes(session), /* both passes' */
-                         s->activation == WHERRY_ACTIVATION_RELU || c->save != WHERRY_SAVE_DEFAULT ||
+                         s->gate || s->activation == WHERRY_ACTIVATION_RELU || c->save != WHERRY_SAVE_DEFAULT ||
                                  c->layouts == orders[CHANNELS][1]
                              ? 0
                              : 2);
+    bool few = c->gemm && !strcmp(c->gemm, "small_batch"); /* of weights as they lie in files: the forward pass */
+    if (s->gate && c->gemm && !(few && c->layouts) && !strcmp(c->plan, "flash"))
+        assert_int_equal(of_pairs(session), c->train && !few ? 3 : 2);
     if (s->parts && c->train && c->gemm && !strcmp(c->gemm, "wgmma")) assert_true(adding(session) > 0);
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma"))
         assert_int_equal(head_sums(session), !strcmp(c->plan, "flash") && s->hidden / s->heads <= 64);
@@ -226,12 +259,19 @@ static bool few_fits(const struct shape *s)
 }
 
 /* Of each kernel something, in little time: what takes it is the compiler. */
-static const char *const usual[] = {
-    "heads-64 flash wgmma training",      "heads-32 flash wgmma training",           "rows flash wgmma inference",
-    "heads-64 flash mma inference",       "heads-32 flash small_batch inference",    "few flash auto training",
-    "heads-64 flash wgmma training both", "heads-64 flash wgmma training channels",  "parts flash wgmma training",
-    "distances-32 flash wgmma training",  "distances flash mma inference",           "words flash mma inference",
-    "masked flash wgmma training",        "distances-32 flash small_batch inference"};
+static const char *const usual[] = {"heads-64 flash wgmma training",        "heads-32 flash wgmma training",
+                                    "rows flash wgmma inference",           "heads-64 flash mma inference",
+                                    "heads-32 flash small_batch inference", "few flash auto training",
+                                    "heads-64 flash wgmma training both",   "heads-64 flash wgmma training channels",
+                                    "parts flash wgmma training",           "distances-32 flash wgmma training",
+                                    "distances flash mma inference",        "words flash mma inference",
+                                    "masked flash wgmma training",          "distances-32 flash small_batch inference",
+                                    "gated flash wgmma training",           "gated flash mma training",
+                                    "gated flash small_batch inference",    "gated-tiles flash wgmma inference",
+                                    "int8 flash small_batch inference",     "rows flash wgmma inference bf16",
+                                    "few flash auto inference bf16",        "window flash wgmma training",
+                                    "window-32 flash wgmma training",       "window-few flash small_batch inference",
+                                    "grouped flash wgmma inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;
@@ -254,7 +294,7 @@ static bool wanted(const char *name, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = SHAPES * 3 * 2 * ORDERS * RUNG_COUNT };
+    enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = SHAPES * 3 * (2 * ORDERS + 1) * RUNG_COUNT };
     static struct test_case cases[MOST];
     static struct CMUnitTest tests[MOST];
     size_t n = 0, of_all = 0;
@@ -268,13 +308,15 @@ int main(int argc, char **argv)
     }
     for (size_t s = 0; s < SHAPES; s++)
         for (size_t p = 0; p < 3; p++)
-            for (int kind = 0; kind < 2 * ORDERS; kind++)
+            for (int kind = 0; kind < 2 * ORDERS + 1; kind++) /* the last: in bf16, which there is in inference */
                 for (int r = RUNG_TILED; r < RUNG_COUNT; r++) {
                     struct test_case *c = &cases[n];
-                    bool train = kind % 2;
+                    bool train = kind % 2, bf16 = kind == 2 * ORDERS;
+                    const char *const *order = orders[bf16 ? 0 : kind / 2];
                     bool choice = r == RUNG_TILED; /* several rungs' kernels in one session */
                     if (train && shapes[s].words) continue;
-                    if (kind / 2 == CHANNELS && strcmp(plan_names[p], "flash")) continue;
+                    if (shapes[s].int8 && (kind || r != RUNG_SMALL_BATCH)) continue;
+                    if (order == orders[CHANNELS] && (shapes[s].gate || strcmp(plan_names[p], "flash"))) continue;
                     if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_SMALL_BATCH) && !few_fits(&shapes[s])))
                         continue;
                     *c =
@@ -282,10 +324,12 @@ int main(int argc, char **argv)
                                            .plan = plan_names[p],
                                            .gemm = choice ? NULL : rung_name((enum rung)r),
                                            .train = train,
-                                           .layouts = orders[kind / 2][1],
+                                           .bf16 = bf16,
+                                           .layouts = order[1],
                                            .save = shapes[s].masked ? WHERRY_SAVE_DEFAULT : (wherry_save)((s + p) % 4)};
-                    snprintf(c->name, sizeof c->name, "%s %s %s %s%s", c->shape->name, c->plan,
-                             choice ? "auto" : c->gemm, train ? "training" : "inference", orders[kind / 2][0]);
+                    snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s", c->shape->name, c->plan,
+                             choice ? "auto" : c->gemm, train ? "training" : "inference", order[0],
+                             bf16 ? " bf16" : "");
                     if (wanted(c->name, argc, argv) && support_share(of_all++))
                         tests[n++] = (struct CMUnitTest){c->name, test_one, NULL, NULL, c};
                 }

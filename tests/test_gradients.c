@@ -183,6 +183,69 @@ static void test_distances(void **unused)
         }
 }
 
+/* Norms of each kind, without their biases, and without the first and the embeddings' own. */
+static void test_norms(void **unused)
+{
+    (void)unused;
+    for (int norm = WHERRY_NORM_LAYER; norm <= WHERRY_NORM_RMS_ONE; norm++)
+        for (int pre = 0; pre < 2; pre++)
+            for (int flash = 0; flash < 2; flash++) {
+                wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, pre);
+                config.norm = (wherry_norm)norm;
+                config.without = WHERRY_WITHOUT_NORM_BIAS;
+                if (pre) config.without |= WHERRY_WITHOUT_FIRST_NORM;
+                if (flash) config.without |= WHERRY_WITHOUT_EMBED_NORM;
+                check_all(&(struct graph_options){.config = &config,
+                                                  .pool = WHERRY_POOL_MEAN,
+                                                  .training = true,
+                                                  .dropout = 0.2f,
+                                                  .flash = flash,
+                                                  .save = flash ? WHERRY_SAVE_DEFAULT : WHERRY_SAVE_LEAST});
+            }
+}
+
+/* Heads of K and V that several of Q share, and heads whose channels are not hidden / heads. */
+static void test_grouped(void **unused)
+{
+    (void)unused;
+    for (int flash = 0; flash < 2; flash++)
+        for (uint32_t keys = 1; keys < 3; keys++) {
+            wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, flash != 0);
+            config.heads = 4;
+            config.key_heads = keys;
+            config.head_channels = 4;
+            config.rotary_base = keys == 1 ? 10 : 0;
+            config.head_norms = keys == 2;
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = WHERRY_POOL_MEAN,
+                                              .training = true,
+                                              .dropout = 0.2f,
+                                              .flash = flash,
+                                              .save = flash ? WHERRY_SAVE_DEFAULT : WHERRY_SAVE_LEAST});
+        }
+}
+
+/* Windows in one of two layers, causal attention, ALiBi. */
+static void test_masks(void **unused)
+{
+    (void)unused;
+    for (int flash = 0; flash < 2; flash++)
+        for (int kind = 0; kind < 3; kind++) {
+            wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, flash != 0);
+            config.layers = 2;
+            config.window = kind == 1 ? 0 : 1;
+            config.global_every = kind == 0 ? 2 : 0;
+            config.causal = kind == 1;
+            config.alibi = kind == 2;
+            check_all(&(struct graph_options){.config = &config,
+                                              .pool = WHERRY_POOL_MEAN,
+                                              .training = true,
+                                              .dropout = 0.2f,
+                                              .flash = flash,
+                                              .save = flash ? WHERRY_SAVE_DEFAULT : WHERRY_SAVE_LEAST});
+        }
+}
+
 static void test_policies(void **unused)
 {
     (void)unused;
@@ -319,7 +382,8 @@ static void test_modules(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks),         cmocka_unit_test(test_distances), cmocka_unit_test(test_policies),
+        cmocka_unit_test(test_stacks),         cmocka_unit_test(test_distances), cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_grouped),        cmocka_unit_test(test_masks),     cmocka_unit_test(test_policies),
         cmocka_unit_test(test_products_apart), cmocka_unit_test(test_orders),    cmocka_unit_test(test_heads),
         cmocka_unit_test(test_classes),        cmocka_unit_test(test_modules),
     };

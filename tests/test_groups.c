@@ -48,6 +48,11 @@ struct shape {
     wherry_gate gate;
     uint32_t without;  /* biases */
     float rotary_base; /* 0: positions by a table */
+    wherry_norm norm;
+    uint32_t key_heads, head_channels;
+    bool head_norms;
+    bool causal, alibi;
+    uint32_t window, global_every, global_first;
 };
 enum { NO_BIAS = 15 };
 
@@ -55,7 +60,7 @@ enum { NO_BIAS = 15 };
 static const struct shape shapes[] = {
     {"tiny", 8, 1, 8, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {1}, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32 unfused-f16"},
     {"small", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {3, 1, 7}, 2, .opencl = "flash-f16", .vulkan = "flash-f32"},
-    {"largest", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .opencl = "flash-f32", .vulkan = "flash-f16"},
+    {"largest", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .opencl = "flash-bf16 flash-f32", .vulkan = "flash-bf16 flash-f16"},
     {"odd", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MAX, -1, {5, 17, 1}, .train = true,
      .opencl = "flash-f32 paper-f16 copied transposed-copied channel-major",
      .vulkan = "flash-f16 unfused-f16 transposed interleaved channel-major", .orders = true, .few = "flash-f16 paper-f32 copied channel-major"},
@@ -79,13 +84,13 @@ static const struct shape shapes[] = {
     {"distances-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {200, 33, 300}, .buckets = 32, .distance = 128, .opencl = "flash-f16", .vulkan = "flash-f32"},
     {"one-class", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 7}, .train = true,
      .opencl = "flash-f16 unfused-f32", .vulkan = "flash-f32 unfused-f16", .labels = 1, .head_activation = WHERRY_HEAD_GELU},
-    {"classes", 40, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 70, 7}, .opencl = "flash-f32 paper-f32", .vulkan = "flash-f16 paper-f32", .labels = 3, .head_activation = WHERRY_HEAD_RELU},
+    {"classes", 40, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 70, 7}, .opencl = "flash-bf16 flash-f32 paper-f32", .vulkan = "flash-bf16 flash-f16 paper-f32", .labels = 3, .head_activation = WHERRY_HEAD_RELU},
     {"token-classes", 24, 3, 33, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_DEFAULT, 0, {5, 17, 1}, .train = true,
      .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .labels = 2},
-    {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 flash-f16", .vulkan = "flash-f32 flash-f16", .labels = 1},
-    {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16", .forward = true},
-    {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 flash-f16", .vulkan = "flash-f16 paper-f32", .forward = true},
-    {"root", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN_SQRT, -1, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16", .forward = true},
+    {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 flash-f16 int8", .vulkan = "flash-f32 flash-f16 int8", .labels = 1},
+    {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-f16"},
+    {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 flash-f16 int8", .vulkan = "flash-f16 paper-f32 int8", .forward = true},
+    {"root", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN_SQRT, -1, {3, 1, 70}, .opencl = "flash-bf16 flash-f16 paper-f32", .vulkan = "flash-bf16 flash-f32 flash-f16", .forward = true},
     {"vocabulary", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
     {"vocabulary-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
     {"words", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
@@ -103,7 +108,33 @@ static const struct shape shapes[] = {
      .opencl = "flash-f16", .vulkan = "flash-f32", .few = "unfused-f32"},
     {"without-biases", 40, 5, 24, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .train = true, .without = NO_BIAS,
      .opencl = "flash-f32", .vulkan = "paper-f16"},
-    {"gated-relu", 24, 2, 48, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .opencl = "flash-f32", .gate = WHERRY_GATE_FIRST},
+    {"gated-relu", 24, 2, 48, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .opencl = "flash-f32 int8", .gate = WHERRY_GATE_FIRST},
+    {"modern", 36, 3, 28, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {33, 1, 5}, 2, .train = true, .gate = WHERRY_GATE_FIRST, .rotary_base = 10000,
+     .without = NO_BIAS | WHERRY_WITHOUT_NORM_BIAS | WHERRY_WITHOUT_FIRST_NORM, .opencl = "flash-f32 paper-f16", .vulkan = "flash-f16 unfused-f32", .few = "flash-f32"},
+    {"rms", 40, 2, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_CLS, 1, {9, 1, 33}, 2, .train = true, .norm = WHERRY_NORM_RMS,
+     .without = WHERRY_WITHOUT_EMBED_NORM, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .few = "flash-f16"},
+    {"rms-one", 21, 1, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE,
+     .opencl = "flash-f32", .vulkan = "flash-f16"},
+    {"grouped", 32, 4, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_MEAN, 1, {9, 1, 70}, .train = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS,
+     .rotary_base = 1000, .key_heads = 2, .head_channels = 16, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32 unfused-f16", .few = "flash-f32"},
+    {"grouped-one", 24, 3, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, 2, .train = true, .key_heads = 1,
+     .opencl = "flash-f16 transposed-copied", .vulkan = "flash-f32 transposed"},
+    {"heads-normed", 32, 4, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_LAST, 1, {9, 1, 70}, .train = true, .causal = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS,
+     .rotary_base = 1000, .key_heads = 2, .head_channels = 24, .head_norms = true, .opencl = "flash-f32 paper-f16 unfused-f32", .vulkan = "flash-f16 paper-f32"},
+    {"heads-trained", 20, 2, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE, .without = NO_BIAS,
+     .rotary_base = 10, .key_heads = 1, .head_channels = 10, .head_norms = true, .opencl = "flash-f32 unfused-f16", .vulkan = "flash-f16 paper-f32", .few = "flash-f32"},
+    /* Windows of 8, at their edges; the second layer sees all. */
+    {"window", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {8, 9, 16, 17, 70, 1}, 2, .train = true,
+     .opencl = "flash-f32 unfused-f16", .few = "flash-f16", .window = 8, .global_every = 2, .global_first = 1},
+    {"window-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, true, WHERRY_POOL_CLS, -1, {64, 65, 128, 129, 300}, .opencl = "flash-f16", .window = 64, .rotary_base = 10000},
+    {"window-33", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {200, 33, 300}, .opencl = "flash-f32", .window = 33},
+    {"causal", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, .train = true,
+     .opencl = "flash-f16 unfused-f32", .few = "flash-f16", .causal = true},
+    {"causal-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, -1, {129, 64, 200}, .opencl = "flash-f32 flash-f16", .causal = true},
+    {"causal-window", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {140, 20, 7}, .train = true, .opencl = "flash-f32", .causal = true, .window = 12},
+    {"alibi", 60, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, .train = true,
+     .opencl = "flash-f32 paper-f16", .few = "flash-f16", .alibi = true},
+    {"alibi-window", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {129, 33, 200}, .opencl = "flash-f16", .alibi = true, .window = 40},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
     {"roomy-32", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129, 200}, .tokens = 8448},
 };
@@ -120,6 +151,7 @@ static const struct layout {
     unsigned train, inference; /* the plans in which a GPU takes them */
     bool alone;                /* in training, with a shape that has `orders` */
     unsigned cpu;              /* the plan of a CPU driver, for a shape that names it */
+    bool int8;                 /* not another order, but weights of 8 bits, in inference */
 } layouts[] = {
     // clang-format off
     {"transposed",        "w_qkv=iqhp,w_out=hpi,w_lin1=iu,w_lin2=ui", ",w_pooler=io", FLASH | UNFUSED, FLASH, .cpu = UNFUSED},
@@ -131,6 +163,7 @@ static const struct layout {
     {"copied",            "w_qkv=qhpi+iqhp,w_out=ihp+hpi,w_lin1=ui+iu,w_lin2=iu+ui", ",w_pooler=oi+io", FLASH, .cpu = FLASH},
     {"transposed-copied", "qkv=bjhqp,w_qkv=ihqp+hqpi,w_out=hpi+ihp,w_lin1=iu+ui,w_lin2=ui+iu", ",w_pooler=io+oi", PAPER, .cpu = PAPER},
     {"channel-major",     "w_lin2=ui,active=ubj", "", FLASH, FLASH, .cpu = FLASH},
+    {"int8",              "", "", 0, FLASH | PAPER, .cpu = FLASH | PAPER, .int8 = true},
     // clang-format on
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
@@ -143,7 +176,7 @@ struct test_case {
     const struct shape *shape;
     const char *gemm;  /* NULL: as the library chooses */
     char layouts[128]; /* "": as the model has them */
-    bool train;
+    bool train, int8;
 };
 
 static wherry_context *context;
@@ -184,7 +217,16 @@ static void test_one(void **state)
                                   .head_activation = s->head_activation,
                                   .gate = s->gate,
                                   .without = s->without,
-                                  .rotary_base = s->rotary_base};
+                                  .rotary_base = s->rotary_base,
+                                  .norm = s->norm,
+                                  .key_heads = s->key_heads,
+                                  .head_channels = s->head_channels,
+                                  .head_norms = s->head_norms,
+                                  .causal = s->causal,
+                                  .alibi = s->alibi,
+                                  .window = s->window,
+                                  .global_every = s->global_every,
+                                  .global_first = s->global_first};
     if (s->labels) config.head = s->head_activation ? WHERRY_HEAD_SEQUENCE : WHERRY_HEAD_TOKENS;
     config.embedding = s->embedding;
     config.next_sentence = s->vocabulary == WHERRY_OUTPUT_ENTROPY_NEXT;
@@ -207,7 +249,8 @@ static void test_one(void **state)
                                 .normalize = s->normalize,
                                 .keep_intermediates = true,
                                 .kernels = c->gemm ? c->gemm : support_kernels(c->device),
-                                .layouts = *c->layouts ? c->layouts : NULL};
+                                .layouts = *c->layouts ? c->layouts : NULL,
+                                .weights = c->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT};
     if (s->vocabulary) desc.output = s->vocabulary;
     if (s->labels) desc.output = s->head_activation ? WHERRY_OUTPUT_CLASSES : WHERRY_OUTPUT_TOKEN_CLASSES;
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
@@ -236,27 +279,31 @@ static void test_one(void **state)
     support_batch_free(&batch);
 }
 
+static const char *const type_names[] = {"", "f32", "f16", "bf16"};
+
 /* What the host's cores take, which compile nothing: the plans that either API takes of a shape, in f32. */
-static bool host_takes(const struct shape *s, size_t plan, bool f16, char words[256])
+static bool host_takes(const struct shape *s, size_t plan, wherry_dtype dtype, char words[256])
 {
     char word[2][64];
-    for (int i = 0; i < 2; i++) snprintf(word[i], sizeof word[i], "%s-%s", plan_names[plan], i ? "f16" : "f32");
+    for (int i = 0; i < 2; i++) snprintf(word[i], sizeof word[i], "%s-%s", plan_names[plan], type_names[1 + i]);
     snprintf(words, 256, "%s %s", s->opencl ? s->opencl : "", s->vulkan ? s->vulkan : "");
-    return !f16 && (support_has_word(words, word[0]) || support_has_word(words, word[1]));
+    return dtype == WHERRY_DTYPE_F32 && (support_has_word(words, word[0]) || support_has_word(words, word[1]));
 }
 
-static bool takes(const char *words, size_t plan, bool f16)
+static bool takes(const char *words, size_t plan, wherry_dtype dtype)
 {
     char word[64];
-    snprintf(word, sizeof word, "%s-%s", plan_names[plan], f16 ? "f16" : "f32");
+    snprintf(word, sizeof word, "%s-%s", plan_names[plan], type_names[dtype]);
     return support_has_word(words, word);
 }
 
 /* Whether tensors in other orders are for a case: `words` has its plan and type, or is NULL. */
 static bool takes_layout(const struct shape *s, const struct layout *layout, const char *words, size_t plan, bool train)
 {
+    if ((s->key_heads || s->head_norms) && strstr(layout->orders, "qkv=bjhqp")) return false; /* refused */
     unsigned bit = 1u << plan;
     if (s->gate && strstr(layout->orders, "active=")) return false; /* a gate's halves lie side by side */
+    if (layout->int8 && train) return false;
     if (words) return (layout->cpu & bit) && support_has_word(words, layout->name);
     if (layout->alone) return train && s->orders && (layout->train & bit);
     return ((train ? layout->train : layout->inference) & bit) != 0;
@@ -297,23 +344,31 @@ static bool has_words(const struct test_case *c)
 }
 
 /* The case unless WHERRY_TEST_NAMES leaves it out: how many were added. */
-static size_t add(struct test_case *c, const char *device, const struct shape *s, size_t plan, bool f16, bool train,
-                  const struct layout *layout, const char *gemm)
+static size_t add(struct test_case *c, const char *device, const struct shape *s, size_t plan, wherry_dtype dtype,
+                  bool train, const struct layout *layout, const char *gemm)
 {
     *c = (struct test_case){.plan = plan_names[plan],
-                            .dtype = f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32,
+                            .dtype = dtype,
                             .shape = s,
                             .train = train,
+                            .int8 = layout && layout->int8,
                             .gemm = gemm};
     if (layout)
         snprintf(c->layouts, sizeof c->layouts, "%s%s", layout->orders,
                  s->pool == WHERRY_POOL_POOLER ? layout->pooler : "");
     snprintf(c->device, sizeof c->device, "%s", device);
-    snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s%s%s", device, s->name, c->plan, f16 ? "f16" : "f32",
+    snprintf(c->name, sizeof c->name, "%s %s %s %s%s%s%s%s%s", device, s->name, c->plan, type_names[dtype],
              train ? " training" : "", gemm ? " " : "", gemm ? gemm : "", layout ? " " : "",
              layout ? layout->name : "");
     return has_words(c);
 }
+
+enum { KINDS = 5 };
+static const struct {
+    wherry_dtype dtype;
+    bool train;
+} kinds[KINDS] = {
+    {WHERRY_DTYPE_F32}, {WHERRY_DTYPE_F16}, {WHERRY_DTYPE_F32, true}, {WHERRY_DTYPE_F16, true}, {WHERRY_DTYPE_BF16}};
 
 /* All cases of a shape on a device, which are `n` more. */
 static size_t add_shape(const char *device, const struct shape *s, int argc, struct test_case *cases)
@@ -328,21 +383,25 @@ static size_t add_shape(const char *device, const struct shape *s, int argc, str
     if (!all && !words && !host) return 0;
     lower_rungs(device, rungs);
     for (size_t p = 0; p < 3; p++)
-        for (size_t kind = 0; kind < 4; kind++) {
-            bool f16 = kind % 2, train = kind >= 2;
-            if (f16 && !types) continue;
-            if (host ? train != s->train || !host_takes(s, p, f16, both)
-                     : !all && (train != s->train || !takes(words, p, f16)))
+        for (size_t kind = 0; kind < KINDS; kind++) {
+            wherry_dtype dtype = kinds[kind].dtype;
+            bool narrow = dtype != WHERRY_DTYPE_F32, train = kinds[kind].train, bf16 = dtype == WHERRY_DTYPE_BF16;
+            if (narrow && !types) continue;
+            if (host ? train != s->train || !host_takes(s, p, dtype, both)
+                     : !all && ((train != s->train && !bf16) || !takes(words, p, dtype)))
                 continue;
+            if (bf16 && p && all) continue; /* its kernels in other plans are those of the other types */
             for (size_t l = 0; l <= LAYOUTS; l++) {
                 const struct layout *layout = l ? &layouts[l - 1] : NULL;
                 if (layout && !takes_layout(s, layout, host ? both : words, p, train)) continue;
-                if (rung && f16 && p == 0) n += add(&cases[n], device, s, p, f16, train, layout, rung);
+                if (layout && layout->int8 && bf16) continue;
+                if (rung && narrow && p == 0) n += add(&cases[n], device, s, p, dtype, train, layout, rung);
                 if (rung) continue;
-                n += add(&cases[n], device, s, p, f16, train, layout, few ? "tiled" : NULL); /* not a library's */
+                n += add(&cases[n], device, s, p, dtype, train, layout, few ? "tiled" : NULL); /* not a library's */
                 /* What is forced has kernels in the plan flash. */
-                for (int r = 0; rungs[r] && !few && f16 && p == 0; r++)
-                    n += add(&cases[n], device, s, p, f16, train, layout, rungs[r]);
+                for (int r = 0; rungs[r] && !few && narrow && p == 0; r++)
+                    if (!bf16 || strcmp(rungs[r], "coopmat")) /* which are of f16 */
+                        n += add(&cases[n], device, s, p, dtype, train, layout, rungs[r]);
             }
         }
     return n;
@@ -357,7 +416,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!(context = support_context(support_log, devices, &n_devices))) return 1;
-    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * 4 * (LAYOUTS + 1) * RUNG_COUNT;
+    size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * KINDS * (LAYOUTS + 1) * RUNG_COUNT;
     struct test_case *cases = calloc(most + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc(most + 1, sizeof *tests);
     for (size_t d = 0; d < n_devices; d++)

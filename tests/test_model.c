@@ -340,6 +340,33 @@ static void checks_other_configs(void **state)
         {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 16, "
          "\"intermediate_size\": 8}",
          WHERRY_STATUS_BAD_FORMAT, "rotary positions turn pairs of channels, and a head has 1"},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
+         "\"intermediate_size\": 8, \"num_key_value_heads\": 3}",
+         WHERRY_STATUS_BAD_FORMAT, "3 heads of K and V do not divide the 4 heads of Q"},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
+         "\"intermediate_size\": 8, \"num_key_value_heads\": 0}",
+         WHERRY_STATUS_BAD_FORMAT, "\"num_key_value_heads\" is not a whole number"},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
+         "\"intermediate_size\": 8, \"num_key_value_heads\": 8}",
+         WHERRY_STATUS_BAD_FORMAT, "8 heads of K and V do not divide the 4 heads of Q"},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
+         "\"intermediate_size\": 8, \"num_key_value_heads\": 2, \"head_dim\": 5}",
+         WHERRY_STATUS_BAD_FORMAT, "rotary positions turn pairs of channels, and a head has 5"},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
+         "\"intermediate_size\": 8, \"num_key_value_heads\": 2, \"head_dim\": 65537}",
+         WHERRY_STATUS_BAD_FORMAT, "a head has 65537 channels"},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
+         "\"intermediate_size\": 8, \"use_sliding_window\": true}",
+         WHERRY_STATUS_UNSUPPORTED, "\"use_sliding_window\" is true"},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
+         "\"intermediate_size\": 8, \"layer_types\": [\"full_attention\"]}",
+         WHERRY_STATUS_BAD_FORMAT, "is not a list of one type for each layer"},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
+         "\"intermediate_size\": 8, \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
+         WHERRY_STATUS_UNSUPPORTED, "has another type than full_attention"},
+        {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
+         "\"intermediate_size\": 8, \"rope_scaling\": {\"type\": \"yarn\"}}",
+         WHERRY_STATUS_UNSUPPORTED, "\"rope_scaling\" is there"},
         {"{\"architectures\": [\"XLMRobertaXLModel\"]}", WHERRY_STATUS_UNSUPPORTED, "XLMRobertaXLModel"},
         {"{\"model_type\": \"roberta\", \"architectures\": [\"BertModel\"]}", WHERRY_STATUS_UNSUPPORTED,
          "the architecture BertModel (model type roberta)"},

@@ -43,6 +43,8 @@ struct shape {
     uint32_t layers;
     const char *layouts;        /* NULL: as they lie by themselves */
     uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
+    uint32_t window;
+    bool causal, alibi;
 };
 
 /* Between them they have whole and broken vectors, rows of one item and of several, several tiles, blocks and parts in
@@ -54,6 +56,8 @@ static const struct shape shapes[] = {
     {"tiles", 48, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {70, 3}, 1, NULL},
     {"channels", 48, 2, 72, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, -1, {70, 2}, 1, "w_lin2=ui,active=ubj"},
     {"distances", 48, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {70, 3, 1}, 1, NULL, 8, 20},
+    {"window", 48, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {130, 3, 70}, 1, NULL, .window = 9, .alibi = true},
+    {"causal", 48, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {130, 3, 70}, 1, NULL, .causal = true},
     {"blocks", 144, 2, 392, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {130, 3, 67}, 1, NULL},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -348,6 +352,9 @@ static void test_one(void **state)
                                   .pooler = true,
                                   .relative_buckets = s->buckets,
                                   .relative_distance = s->distance,
+                                  .window = s->window,
+                                  .causal = s->causal,
+                                  .alibi = s->alibi,
                                   .epsilon = 1e-12f};
     wherry_device *device;
     wherry_model *model;

@@ -588,12 +588,13 @@ static void test_kernels(void **state)
                                       {CONST_MATRIX_K, limits->coopmat_k},
                                       {CONST_SUBGROUP, limits->coopmat_subgroup}}};
     for (size_t i = 0; vulkan_kernel(i, &kernel); i++) {
-        if (kernel.f16 && !limits->f16) continue;
+        if (kernel.type != STORAGE_F32 && !limits->f16) continue;
         if (kernel.matrices && !limits->coopmat_m) continue;
         assert_true(n < MAX);
         steps[n] = w->steps[1];
         steps[n].name = steps[n].kernel = kernel.name;
-        steps[n].f16 = kernel.f16;
+        steps[n].f16 = kernel.type != STORAGE_F32;
+        steps[n].bf16 = kernel.type == STORAGE_BF16;
         steps[n++].call = &call;
     }
     struct schedule schedule = {.steps = steps, .n_steps = n};

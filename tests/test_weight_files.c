@@ -277,9 +277,9 @@ static void refuses_values(void **state)
         {"F32", "encoder.layer.0.attention.self.value.weight", 17, -INFINITY, true,
          "the value -inf at element 17 [1, 1]", "get it again or train the model again"},
         {"F32", "encoder.layer.1.intermediate.dense.bias", 7, 70000, false,
-         "the value 70000 at element 7, beyond the range of 16-bit floats (65504)", "use f32"},
+         "the value 70000 at element 7, beyond the range of 16-bit floats (65504)", "use bf16, or use f32"},
         {"F32", "encoder.layer.1.intermediate.dense.weight", 31 * TINY_HIDDEN + 15, -1e9f, false,
-         "the value -1e+09 at element 511 [31, 15], beyond the range of 16-bit floats (65504)", "use f32"},
+         "the value -1e+09 at element 511 [31, 15], beyond the range of 16-bit floats (65504)", "use bf16, or use f32"},
     };
     static const char *const layouts[] = {"", "w_lin1=iu,w_lin2=ui,w_qkv=iqhp,w_out=hpi"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

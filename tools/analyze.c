@@ -83,6 +83,7 @@ static int describe(struct analysis *a)
         a->desc.length = limit;
     }
     a->desc.dtype = options->dtype ? (wherry_dtype)options->dtype : WHERRY_DTYPE_F16;
+    a->desc.weights = (wherry_weights)options->weights;
     a->training = (wherry_training_desc){.struct_size = sizeof a->training,
                                          .dropout = 0.1f,
                                          .save = (wherry_save)options->save,

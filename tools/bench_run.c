@@ -179,6 +179,7 @@ static int open_session(struct bench_run *b, const char *plan, bool keep)
                                 .max_sequences = b->batch->batch.sequences,
                                 .max_length = b->batch->longest,
                                 .dtype = (wherry_dtype)b->tool->options->dtype,
+                                .weights = (wherry_weights)b->tool->options->weights,
                                 .keep_intermediates = keep,
                                 .training = b->training};
     return tool_open_session(b->tool, plan, desc);

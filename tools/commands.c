@@ -407,6 +407,15 @@ const struct command commands[] = {
      "  wherry verify layer --config bert-base --device vulkan:0 --plan all --dtype all\n"
      "  wherry verify layer --config bert-large --lengths 65,30 --save least\n",
      verify_layer_command},
+    {"quality", QUALITY, "[FILE...]", "measure what a storage type costs",
+     "Embeds texts, of FILE or without one 200 sentences that come with the program, in f32\n"
+     "and as --dtype and --weights say, and compares both: the cosine of a text's two\n"
+     "embeddings, the mean and the least; Spearman's rank correlation of the similarities\n"
+     "of all pairs of texts; and how many of a text's ten nearest others are the same. Of\n"
+     "more than 2,048 texts so many are compared with one another, evenly chosen.\n",
+     "  wherry quality --model all-MiniLM-L6-v2 --dtype f16\n"
+     "  wherry quality -m bge-base --weights int8 --json questions.txt\n",
+     quality_command},
     {"demo", DEMO, "FILE", "show a model at work on sentences",
      "Embeds the sentences of FILE, one a line, and shows the devices found, which one is\n"
      "used, nearest sentences with their cosine similarity, tokens per second, and where\n"

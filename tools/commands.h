@@ -15,6 +15,7 @@ enum {
     BENCH_LAYER = 64,
     VERIFY_LAYER = 128,
     ROOF = 256,
+    QUALITY = 512,
     REPORT = 1024,
     DIFF = 2048,
     SERVE = 33554432, /* of no option: they are wherry-serve's */
@@ -40,7 +41,7 @@ enum {
     RECORDS = ROOF | BENCHES | BENCH_LAYOUTS | LATENCY | REPORT,
     TUNES = TUNE | TUNE_LAYER,
     LAYER = BENCH_LAYER | VERIFY_LAYER | TUNE_LAYER,
-    SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE | TRAIN | BENCH_TRAIN,
+    SESSIONS = TEXTS | BENCH | LATENCY | VERIFY | DEMO | LAYER | TUNE | TRAIN | BENCH_TRAIN | QUALITY,
     EVERY = DEVICES | MODELS | MERGE | PREPARE | ANALYZE | ROOF | REPORT | DIFF | SESSIONS | PIECES | BENCH_LAYOUTS
 };
 
@@ -86,6 +87,7 @@ int report_command(const struct options *options);
 int diff_command(const struct options *options);
 int verify_command(const struct options *options);
 int verify_layer_command(const struct options *options);
+int quality_command(const struct options *options);
 int demo_command(const struct options *options);
 
 #endif

@@ -122,7 +122,8 @@ static int open_session(const struct latency *l, struct tool *tool)
                              (wherry_session_desc){.max_tokens = l->batch->longest,
                                                    .max_sequences = 1,
                                                    .max_length = l->batch->longest,
-                                                   .dtype = (wherry_dtype)options->dtype});
+                                                   .dtype = (wherry_dtype)options->dtype,
+                                                   .weights = (wherry_weights)options->weights});
 }
 
 /* The model is the main thread's: sessions of several contexts may read it. So is a shared session, and with a session

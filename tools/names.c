@@ -58,6 +58,8 @@ const char *plan_name(int choice)
     return names[choice >= 0 && choice < PLAN_ALL ? choice : 0];
 }
 
+const char *weights_name(wherry_weights weights) { return weights == WHERRY_WEIGHTS_INT8 ? "int8" : "default"; }
+
 const char *dtype_name(wherry_dtype dtype)
 {
     static const char *const names[] = {"default", "f32", "f16", "bf16"};

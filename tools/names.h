@@ -15,6 +15,7 @@ const char *nearest_name(const char *word, const char *(*name)(size_t n, const v
 /* The name of plan number `choice` of PLAN_CHOICES (0: the default, flash). Lives forever. */
 const char *plan_name(int choice);
 const char *dtype_name(wherry_dtype dtype);
+const char *weights_name(wherry_weights weights);
 const char *pool_name(wherry_pool pool);
 /* The choice of POOL_CHOICES of that place, 0: the default. */
 wherry_pool pool_choice(int choice);

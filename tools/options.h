@@ -33,7 +33,7 @@ struct number_list {
 struct options {
     const struct command *command;
     const char *model, *config, *device, *output, *cache, *fuse, *split, *device_spec;
-    int plan, dtype, pool, input, format, activation, phase;
+    int plan, dtype, weights, pool, input, format, activation, phase;
     int save; /* wherry_save */
     int kernels;
     int data;

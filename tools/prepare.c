@@ -159,6 +159,7 @@ static int prepare_one(struct preparation *p, int plan, wherry_dtype dtype)
                                 .max_sequences = p->limits->batch.sequences,
                                 .max_length = p->limits->longest,
                                 .dtype = dtype,
+                                .weights = (wherry_weights)tool->options->weights,
                                 .training = p->training};
     tool->failure = WHERRY_STATUS_OK;
     int code = tool->options->dump ? tool_plan_session(tool, plan_name(plan), desc)

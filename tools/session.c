@@ -360,6 +360,7 @@ json_t *session_json(const struct tool *tool)
                   (json_int_t)tool->prepared.kernels, "kernels_compiled", (json_int_t)tool->prepared.kernels_compiled,
                   "prepare_seconds", tool->prepared.seconds, "notes", notes_json(tool)));
     if (*plan->layouts) json_object_set_new(value, "layouts", json_string(plan->layouts));
+    if (plan->weights) json_object_set_new(value, "weights", json_string(weights_name(plan->weights)));
     return value;
 }
 

@@ -42,6 +42,12 @@ int text_source_open(struct text_source *source, const char *const *paths, uint3
     return code;
 }
 
+void text_source_open_memory(struct text_source *source, const char *name, const unsigned char *texts, size_t bytes)
+{
+    *source = (struct text_source){
+        .name = name, .left = UINT64_MAX, .memory = texts, .memory_bytes = bytes, .chunk = need(malloc(CHUNK))};
+}
+
 void text_source_close(struct text_source *source)
 {
     file_close(source);
@@ -103,6 +109,13 @@ static int read_chunk(struct text_source *source)
     bool first = !source->begun;
     errno = 0;
     source->at = 0;
+    if (source->memory) {
+        source->end = source->memory_bytes < CHUNK ? source->memory_bytes : CHUNK;
+        memcpy(source->chunk, source->memory, source->end);
+        source->memory += source->end;
+        source->memory_bytes -= source->end;
+        return EXIT_FINE;
+    }
     source->end = fread(source->chunk, 1, CHUNK, source->file);
     source->begun = true;
     if (first && source->end) return look_at_begin(source);

@@ -30,10 +30,12 @@ struct text_source {
     uint64_t left; /* bytes of lines until it seems to end: a line that begins before that is whole */
     enum input_kind kind;
     bool pairs;
-    bool quiet, hint;  /* no notes; a note where lines look like JSONL. False after text_source_open */
-    bool begun;        /* a first chunk was read */
-    uint32_t replaced; /* lines with a note that half a surrogate pair was replaced */
-    char *chunk;       /* what was read of the file and not used yet: [at, end) */
+    bool quiet, hint;            /* no notes; a note where lines look like JSONL. False after text_source_open */
+    bool begun;                  /* a first chunk was read */
+    uint32_t replaced;           /* lines with a note that half a surrogate pair was replaced */
+    const unsigned char *memory; /* texts that are in no file: what is left of them */
+    size_t memory_bytes;
+    char *chunk; /* what was read of the file and not used yet: [at, end) */
     size_t at, end;
     char *buffer; /* the current line */
     size_t room;
@@ -43,6 +45,8 @@ struct text_source {
 /* Paths live as long as the source; "-", or a count of 0: standard input. These complain and return an exit code. */
 int text_source_open(struct text_source *source, const char *const *paths, uint32_t count, enum input_kind kind,
                      bool pairs);
+/* One text a line; `name` for messages. */
+void text_source_open_memory(struct text_source *source, const char *name, const unsigned char *texts, size_t bytes);
 /* *more says whether there was a text. */
 int text_source_next(struct text_source *source, struct text *out, bool *more);
 void text_source_close(struct text_source *source);

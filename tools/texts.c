@@ -244,6 +244,7 @@ int tool_open_text_session(struct tool *tool, const struct text_batch *batch, bo
     desc.max_tokens = batch->max_tokens;
     desc.max_length = batch->max_length;
     desc.dtype = (wherry_dtype)options->dtype;
+    desc.weights = (wherry_weights)options->weights;
     if (!more) { /* a few texts need little memory; powers of two, so that sizes seldom differ from run to run */
         uint32_t tokens = 256;
         while (tokens < batch->tokens) tokens *= 2;

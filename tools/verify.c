@@ -110,6 +110,7 @@ static int verify_one(struct verification *v, int plan, wherry_dtype dtype)
                                 .max_sequences = v->checked->batch.sequences,
                                 .max_length = v->checked->longest,
                                 .dtype = dtype,
+                                .weights = (wherry_weights)tool->options->weights,
                                 .keep_intermediates = true,
                                 .training = v->training};
     int code = tool_open_session(tool, plan_name(plan), desc);

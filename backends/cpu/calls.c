@@ -18,31 +18,37 @@ struct knowledge {
 
 #define KNOWS(...) {__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__})
 #define OPERANDS                                                                                                       \
-    CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET, CONST_W_STRIDE, \
-        CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET
+    CONST_HEADS, CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE,                \
+        CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET
 
 /* clang-format off */
 static const struct knowledge knowledge[] = {
     {"gemm", KNOWS(CONST_N, CONST_K, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_RESIDUAL, CONST_SUM, CONST_X_STRIDE,
                    CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET, CONST_FORM, CONST_M,
-                   CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_COLUMN_SUMS, CONST_RUNTIME), {SLOT_X, SLOT_W, SLOT_Y}},
+                   CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_COLUMN_SUMS, CONST_RUNTIME, CONST_GATE, CONST_ROTARY,
+                   CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_SCALES, CONST_KEY_HEADS), {SLOT_X, SLOT_W, SLOT_Y}},
     {"bgemm", KNOWS(OPERANDS), {SLOT_X, SLOT_W, SLOT_Y}},
-    {"attention", KNOWS(OPERANDS, CONST_V_STRIDE, CONST_V_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE),
+    {"attention", KNOWS(OPERANDS, CONST_V_STRIDE, CONST_V_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE,
+                        CONST_AFTER, CONST_ALIBI),
      {SLOT_X, SLOT_W, SLOT_V, SLOT_Y}},
-    {"attention_backward", KNOWS(OPERANDS, CONST_V_STRIDE, CONST_V_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE),
+    {"attention_backward", KNOWS(OPERANDS, CONST_V_STRIDE, CONST_V_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE,
+                                 CONST_BEFORE, CONST_AFTER, CONST_ALIBI),
      {SLOT_X, SLOT_W, SLOT_V, SLOT_LSE, SLOT_DELTA, SLOT_GRADIENT, SLOT_PARTIALS, SLOT_Y}},
-    {"attention_dq", KNOWS(CONST_N, CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_X_STRIDE, CONST_X_OFFSET),
+    {"attention_dq", KNOWS(CONST_N, CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_X_STRIDE, CONST_X_OFFSET,
+                           CONST_BEFORE, CONST_AFTER),
      {SLOT_PARTIALS, SLOT_Y}},
-    {"softmax", KNOWS(CONST_HEADS, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_LSE, CONST_SOFTMAX, CONST_RELATIVE), {SLOT_X, SLOT_Y}},
+    {"softmax", KNOWS(CONST_HEADS, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_LSE, CONST_SOFTMAX, CONST_RELATIVE, CONST_BEFORE,
+                      CONST_AFTER, CONST_ALIBI), {SLOT_X, SLOT_Y}},
     {"softmax_backward", KNOWS(CONST_HEADS, CONST_DROPOUT, CONST_KEPT, CONST_SOFTMAX, CONST_DELTA),
      {SLOT_X, SLOT_SAVED, SLOT_Y}},
-    {"layernorm", KNOWS(CONST_N, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_NORM, CONST_SUM, CONST_DROPOUT, CONST_KEPT),
-     {SLOT_X, SLOT_GAMMA, SLOT_BETA, SLOT_Y}},
+    {"layernorm", KNOWS(CONST_N, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_NORM, CONST_SUM, CONST_DROPOUT, CONST_KEPT,
+                        CONST_RMS, CONST_BETA), {SLOT_X, SLOT_GAMMA, SLOT_BETA, SLOT_Y}},
     {"layernorm_backward", KNOWS(CONST_N, CONST_ROWS, CONST_RESIDUAL, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_NORM_DW,
-                                 CONST_NORM_DX, CONST_BIAS_SUM, CONST_ADDEND), {SLOT_X}},
-    {"layernorm_pool", KNOWS(CONST_N, CONST_ROWS, CONST_NORM, CONST_POOL, CONST_NORMALIZE),
+                                 CONST_NORM_DX, CONST_BIAS_SUM, CONST_ADDEND, CONST_RMS, CONST_BETA), {SLOT_X}},
+    {"layernorm_pool", KNOWS(CONST_N, CONST_ROWS, CONST_NORM, CONST_POOL, CONST_NORMALIZE, CONST_RMS, CONST_BETA),
      {SLOT_X, SLOT_GAMMA, SLOT_BETA, SLOT_Y}},
-    {"embed", KNOWS(CONST_N, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_NORM, CONST_SUM), {SLOT_Y}},
+    {"embed", KNOWS(CONST_N, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_NORM, CONST_SUM, CONST_RMS,
+                    CONST_BETA), {SLOT_Y}},
     {"pool", KNOWS(CONST_N, CONST_ROWS, CONST_SUM, CONST_POOL, CONST_NORMALIZE, CONST_Y_STRIDE, CONST_Y_OFFSET),
      {SLOT_X, SLOT_Y}},
     {"gemm_pool", KNOWS(CONST_N, CONST_K, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_FORM, CONST_POOL), {SLOT_X, SLOT_W, SLOT_Y}},
@@ -51,7 +57,11 @@ static const struct knowledge knowledge[] = {
                   CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_RUNTIME), {SLOT_X, SLOT_Y}},
     {"gate", KNOWS(CONST_N, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_SUM, CONST_DROPOUT, CONST_DERIVATIVE, CONST_GATE),
      {SLOT_X, SLOT_Y}},
-    {"rotary", KNOWS(CONST_N, CONST_ROWS, CONST_BIAS, CONST_SUM, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_ROTARY),
+    {"heads_norm", KNOWS(CONST_N, CONST_ROWS, CONST_NORM, CONST_HEADS, CONST_KEY_HEADS, CONST_RMS, CONST_ROTARY),
+     {SLOT_X, SLOT_GAMMA, SLOT_Y}},
+    {"heads_norm_backward", KNOWS(CONST_N, CONST_ROWS, CONST_NORM_DW, CONST_NORM_DX, CONST_HEADS, CONST_KEY_HEADS, CONST_RMS),
+     {SLOT_X, SLOT_SAVED}},
+    {"rotary", KNOWS(CONST_N, CONST_ROWS, CONST_BIAS, CONST_SUM, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_ROTARY, CONST_KEY_HEADS),
      {SLOT_X, SLOT_POSITIONS, SLOT_POSITION, SLOT_Y}},
     {"columns", KNOWS(CONST_N, CONST_ROWS, CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_COLUMN_SUMS),
      {SLOT_X, SLOT_PARTIALS}},
@@ -121,12 +131,13 @@ static const struct cpu_kernel *kernel_find(const struct backend_device *device,
     return kernel ? kernel : cpu_kernel_find(device->kernels, name);
 }
 
-bool cpu_supports(struct backend_device *device, const struct call *call, bool f16, char *reason, size_t reason_size)
+bool cpu_supports(struct backend_device *device, const struct call *call, enum storage type, char *reason,
+                  size_t reason_size)
 {
     const struct knowledge *k = knowledge_of(call->kernel);
-    const struct sizes sizes = {.limits = &device->limits, .f16 = f16};
+    const struct sizes sizes = {.limits = &device->limits, .f16 = type != STORAGE_F32};
     const char *refused = NULL;
-    if (f16)
+    if (type != STORAGE_F32)
         snprintf(reason, reason_size, "the device cpu stores 32-bit floats alone: use dtype f32");
     else if (!k || !kernel_find(device, call->kernel, true))
         snprintf(reason, reason_size, "this build has no kernel \"%s\" for the host's cores", call->kernel);
@@ -153,12 +164,13 @@ static void set_constants(struct cpu_step *s, const struct call *call)
     set_default(s, call, CONST_SCALE, float_bits(1.0f));
     set_default(s, call, CONST_SOFTMAX, 1);
     set_default(s, call, CONST_SETS, 1);
+    set_default(s, call, CONST_BETA, 1);
     set_default(s, call, CONST_HEADS, 1);
     set_default(s, call, CONST_PART_ROWS, 1);
     set_default(s, call, CONST_TILE_M, 32);
     set_default(s, call, CONST_THREAD_M, 1);
     set_default(s, call, CONST_PARTS, !strcmp(call->kernel, "reduce") ? UINT32_MAX : 1);
-    if (!call_get(call, CONST_HEAD_DIM, 0)) return;
+    if (!call_get(call, CONST_HEAD_DIM, 0) || !strcmp(call->kernel, "gemm")) return;
     for (size_t i = 0; i < sizeof strides; i++) set_default(s, call, strides[i], s->value[CONST_HEAD_DIM]);
 }
 
@@ -183,7 +195,7 @@ bool cpu_step_resolve(const struct backend_device *device, const struct step *st
 {
     const struct knowledge *k = knowledge_of(step->kernel);
     char reason[256];
-    if (!cpu_supports((struct backend_device *)device, step->call, step->f16, reason, sizeof reason))
+    if (!cpu_supports((struct backend_device *)device, step->call, step_type(step), reason, sizeof reason))
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: %s", step->name, reason);
     memset(out, 0, sizeof *out);
     for (int i = 0; i < step->n_bindings; i++) {
@@ -197,7 +209,7 @@ bool cpu_step_resolve(const struct backend_device *device, const struct step *st
         out->room[b->slot] = (size_t)(b->bytes / sizeof(float));
     }
     for (const uint8_t *slot = k->slots; *slot; slot++)
-        if (!out->at[*slot])
+        if (!out->at[*slot] && (*slot != SLOT_BETA || call_get(step->call, CONST_BETA, 1)))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: the kernel %s has no argument of slot %d", step->name,
                         step->kernel, *slot);
     set_constants(out, step->call);

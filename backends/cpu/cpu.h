@@ -55,7 +55,8 @@ const struct cpu_kernel *cpu_kernel_find(const struct cpu_kernels *kernels, cons
 /* ---- calls.c ---- */
 
 /* Whether a kernel here runs the call; `reason` says why not. */
-bool cpu_supports(struct backend_device *device, const struct call *call, bool f16, char *reason, size_t reason_size);
+bool cpu_supports(struct backend_device *device, const struct call *call, enum storage type, char *reason,
+                  size_t reason_size);
 /* Arguments and constants of a step; what the call leaves out has the kernel's default. */
 bool cpu_step_resolve(const struct backend_device *device, const struct step *step, struct cpu_step *out,
                       struct error *e);

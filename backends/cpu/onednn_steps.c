@@ -415,6 +415,9 @@ static const char *refusal(const struct step *step, bool weight)
     if (!weight) return "own kernel, because oneDNN packs weights once, and this one is written while steps run";
     if (call_get(call, CONST_SUM, 0)) return "own kernel, because oneDNN stores one result";
     if (call_get(call, CONST_DROPOUT, 0)) return "own kernel, because oneDNN does not drop elements as we do";
+    if (call_get(call, CONST_SCALES, 0)) return "own kernel, because oneDNN is given no weights of 8 bits";
+    if (call_get(call, CONST_GATE, GATE_NONE)) return "own kernel, because oneDNN does not gate pairs of columns";
+    if (call_get(call, CONST_ROTARY, ROTARY_NONE)) return "own kernel, because oneDNN does not turn pairs of columns";
     if (call_get(call, CONST_DERIVATIVE, 0)) return "own kernel, because oneDNN is given no derivatives";
     if (call_get(call, CONST_COLUMN_SUMS, 0)) return "own kernel, because oneDNN sums no columns";
     return NULL;

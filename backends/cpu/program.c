@@ -54,11 +54,11 @@ static bool is_weight(const struct schedule *schedule, int i)
 }
 
 /* Weights [n][k] stay from run to run, and packing them transposes them; [k][n] are packed by copying rows, which
- * costs a product little. In bf16 there are panels alone. */
+ * costs a product little. In bf16 there are panels alone; those of int8 would take what int8 saves. */
 static bool is_worth_packing(const struct schedule *schedule, int i, const struct cpu_step *s)
 {
     bool transposes = call_get(schedule->steps[i].call, CONST_FORM, GEMM_NT) == GEMM_NT;
-    if (!s->how->packed || !binding_find(&schedule->steps[i], SLOT_W)) return false;
+    if (!s->how->packed || s->value[CONST_SCALES] || !binding_find(&schedule->steps[i], SLOT_W)) return false;
     return s->bf16 || ((transposes || s->onednn) && is_weight(schedule, i));
 }
 

@@ -75,6 +75,16 @@ static inline size_t step_head(const struct cpu_step *s, size_t head, size_t str
     return head * (s->value[CONST_QKV_INTERLEAVED] ? stride / s->value[CONST_HEADS] : s->value[CONST_HEAD_DIM]);
 }
 
+/* Heads of Q to one of K and V, and the latter's of a head of Q (interface/heads.h). */
+static inline size_t step_members(const struct cpu_step *s)
+{
+    return s->value[CONST_KEY_HEADS] ? s->value[CONST_HEADS] / s->value[CONST_KEY_HEADS] : 1;
+}
+static inline size_t step_key_head(const struct cpu_step *s, size_t head, size_t stride)
+{
+    return step_head(s, head / step_members(s), stride);
+}
+
 /* Items of `unit` rows each, and the rows of one of them. */
 static inline size_t blocks_of(size_t rows, size_t unit) { return (rows + unit - 1) / unit; }
 static inline size_t block_end(size_t item, size_t unit, size_t rows)

@@ -225,9 +225,10 @@ static bool is_plain_product(const struct step *step)
            call_get(step->call, CONST_FORM, GEMM_NT) == GEMM_NT &&
            call_get(step->call, CONST_RUNTIME, RUNTIME_FORM) == RUNTIME_FORM && !call_get(step->call, CONST_SUM, 0) &&
            !call_get(step->call, CONST_DROPOUT, 0) && !call_get(step->call, CONST_DERIVATIVE, ACTIVATION_NONE) &&
-           !call_get(step->call, CONST_GATE, GATE_NONE) && !call_get(step->call, CONST_ROTARY, ROTARY_NONE) &&
-           !call_get(step->call, CONST_COLUMN_SUMS, 0) && call_get(step->call, CONST_Y_STRIDE, 0) == 0 &&
-           !call_get(step->call, CONST_X_STRIDE, 0) && !call_get(step->call, CONST_W_STRIDE, 0);
+           !call_get(step->call, CONST_SCALES, 0) && !call_get(step->call, CONST_GATE, GATE_NONE) &&
+           !call_get(step->call, CONST_ROTARY, ROTARY_NONE) && !call_get(step->call, CONST_COLUMN_SUMS, 0) &&
+           call_get(step->call, CONST_Y_STRIDE, 0) == 0 && !call_get(step->call, CONST_X_STRIDE, 0) &&
+           !call_get(step->call, CONST_W_STRIDE, 0);
 }
 
 bool opencl_gemm_prepare(struct backend_device *device, const struct step *step, enum library library,

@@ -233,11 +233,13 @@ static uint64_t device_allocated(const struct backend_device *device) { return d
 
 /* ---- what runs here ---- */
 
-static bool supports(struct backend_device *device, const struct call *call, bool f16, char *reason, size_t reason_size)
+static bool supports(struct backend_device *device, const struct call *call, enum storage type, char *reason,
+                     size_t reason_size)
 {
     struct embedded_kernel ignored;
     uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
-    const struct sizes sizes = {.limits = &device->limits, .f16 = f16}; /* 16-bit storage needs no extension */
+    const struct sizes sizes = {.limits = &device->limits,
+                                .f16 = type != STORAGE_F32}; /* 16-bit storage needs no extension */
     const char *refused;
     if (!opencl_kernel_find(call->kernel, &ignored)) {
         snprintf(reason, reason_size, "this build has no OpenCL kernel \"%s\"", call->kernel);

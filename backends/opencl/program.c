@@ -12,7 +12,10 @@
 
 /* ---- making ---- */
 
-static uint64_t element_bytes(const struct binding *b, bool f16) { return b->words || !f16 ? 4 : 2; }
+static uint64_t element_bytes(const struct binding *b, bool f16)
+{
+    return b->bytes_each ? 1 : b->words || !f16 ? 4 : 2;
+}
 
 static bool bindings_check(const struct step *step, struct error *e)
 {

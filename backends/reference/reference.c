@@ -124,10 +124,10 @@ static bool reference_buffer_read(struct backend_device *device, struct buffer *
 
 static uint64_t reference_allocated(const struct backend_device *device) { return device->allocated; }
 
-static bool reference_supports(struct backend_device *device, const struct call *call, bool f16, char *reason,
+static bool reference_supports(struct backend_device *device, const struct call *call, enum storage type, char *reason,
                                size_t reason_size)
 {
-    (void)device, (void)call, (void)f16, (void)reason, (void)reason_size;
+    (void)device, (void)call, (void)type, (void)reason, (void)reason_size;
     return true;
 }
 
@@ -184,18 +184,18 @@ static void *argument_bytes(const struct step_tensors *s, int tensor)
 static const void *tensor_bytes_of(int tensor, void *user) { return argument_bytes(user, tensor); }
 
 /* Rows of a slice go to their places among the others'. */
-static void output_store(const struct graph *g, const struct batch_shape *batch, int tensor, bool f16,
+static void output_store(const struct graph *g, const struct batch_shape *batch, int tensor, enum storage type,
                          const double *values, unsigned char *bytes)
 {
     if (g->tensors[tensor].parent < 0) {
-        tensor_store(g, batch, tensor, f16, values, bytes);
+        tensor_store(g, batch, tensor, type, values, bytes);
         return;
     }
     size_t length = tensor_slice_length(g, tensor), stride = tensor_slice_stride(g, tensor),
            offset = tensor_row_offset(g, tensor), n = (size_t)tensor_elements(g, batch, tensor),
-           element = f16 && !g->tensors[tensor].f32 ? 2 : 4;
+           element = tensor_element_bytes(g, tensor, type ? 2 : 4);
     for (size_t r = 0; length && r < n / length; r++)
-        storage_from_doubles(values + r * stride + offset, element == 2, length,
+        storage_from_doubles(values + r * stride + offset, element == 2 ? type : STORAGE_F32, length,
                              bytes + (r * stride + offset) * element);
 }
 
@@ -210,11 +210,11 @@ static bool group_run(struct program *program, const struct step *steps, int n_s
     program->values.seed = words[HEADER_SEED] | (uint64_t)words[HEADER_SEED + 1] << 32;
     program->values.step = words[HEADER_STEP];
     struct step_tensors tensors = {steps, n_steps, g};
-    TRY(values_load(g, group, run->batch, steps->f16, tensor_bytes_of, &tensors, &program->values, e));
+    TRY(values_load(g, group, run->batch, step_type(steps), tensor_bytes_of, &tensors, &program->values, e));
     TRY(group_reference(g, group, run->batch, &program->values, e));
     for (int w = 0; w < group->n_writes; w++) {
         int t = group->writes[w], owner = tensor_owner(g, t);
-        output_store(g, run->batch, t, steps->f16, program->values.of[owner], argument_bytes(&tensors, owner));
+        output_store(g, run->batch, t, step_type(steps), program->values.of[owner], argument_bytes(&tensors, owner));
     }
     values_clear(g, &program->values);
     return true;

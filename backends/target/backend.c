@@ -95,15 +95,16 @@ static uint64_t allocated(const struct backend_device *d)
 }
 
 /* As the backends of both APIs say it. */
-static bool supports(struct backend_device *d, const struct call *call, bool f16, char *reason, size_t reason_size)
+static bool supports(struct backend_device *d, const struct call *call, enum storage type, char *reason,
+                     size_t reason_size)
 {
     const struct device_limits *l = &d->limits;
-    const struct sizes sizes = {.limits = l, .f16 = f16};
+    const struct sizes sizes = {.limits = l, .f16 = type != STORAGE_F32};
     uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
     const char *refused;
     struct embedded_kernel kernel = {0};
     size_t index;
-    bool found = d->vulkan ? vulkan_kernel_find(call->kernel, f16, &index) && embedded_kernel_at(true, index, &kernel)
+    bool found = d->vulkan ? vulkan_kernel_find(call->kernel, type, &index) && embedded_kernel_at(true, index, &kernel)
                            : opencl_kernel_find(call->kernel, &kernel);
     if (!found)
         snprintf(reason, reason_size, "this build has no kernel \"%s\"", call->kernel);
@@ -139,7 +140,7 @@ static bool program_text(const struct backend_device *d, const struct step *step
     struct embedded_kernel kernel;
     size_t index;
     if (!d->vulkan) return opencl_program(l, &form, step, out, e);
-    if (!vulkan_kernel_find(step->kernel, step->f16, &index) || !embedded_kernel_at(true, index, &kernel))
+    if (!vulkan_kernel_find(step->kernel, step_type(step), &index) || !embedded_kernel_at(true, index, &kernel))
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: this build has no Vulkan kernel \"%s\"", step->name,
                     step->kernel);
     vulkan_program(l, d->target->size_chosen, &kernel, step->call->constants, step->call->n_constants, out);

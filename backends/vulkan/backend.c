@@ -10,18 +10,18 @@ static const struct device_limits *vulkan_limits(const struct backend_device *d)
 
 static uint64_t vulkan_allocated(const struct backend_device *d) { return d->allocated; }
 
-static bool vulkan_supports(struct backend_device *d, const struct call *call, bool f16, char *reason,
+static bool vulkan_supports(struct backend_device *d, const struct call *call, enum storage type, char *reason,
                             size_t reason_size)
 {
     const struct device_limits *limits = &d->physical.limits;
     size_t index;
-    if (f16 && !limits->f16) {
+    if (type != STORAGE_F32 && !limits->f16) {
         snprintf(reason, reason_size, "%s lacks 16-bit storage (storageBuffer16BitAccess)", d->physical.info.name);
         return false;
     }
-    if (!vulkan_kernel_find(call->kernel, f16, &index)) {
+    if (!vulkan_kernel_find(call->kernel, type, &index)) {
         snprintf(reason, reason_size, "this build has no Vulkan kernel \"%s\" for %s", call->kernel,
-                 f16 ? "f16" : "f32");
+                 storage_name(type));
         return false;
     }
     struct embedded_kernel kernel;
@@ -29,6 +29,13 @@ static bool vulkan_supports(struct backend_device *d, const struct call *call, b
     if (kernel.matrices && !limits->coopmat_m) {
         snprintf(reason, reason_size, "%s lacks cooperative matrices (VK_KHR_cooperative_matrix, f16 added in f32)",
                  d->physical.info.name);
+        return false;
+    }
+    if (call_get(call, CONST_BEFORE, 0) || call_get(call, CONST_AFTER, 0) || call_get(call, CONST_ALIBI, 0)) {
+        snprintf(reason, reason_size,
+                 "the shader %s sees no mask by place: use OpenCL or the device cpu for a model with "
+                 "a window, causal attention or ALiBi",
+                 call->kernel);
         return false;
     }
     uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
@@ -42,7 +49,7 @@ static bool vulkan_supports(struct backend_device *d, const struct call *call, b
                  d->physical.info.name, (unsigned)limits->max_local_size);
         return false;
     }
-    const struct sizes sizes = {.limits = limits, .f16 = f16};
+    const struct sizes sizes = {.limits = limits, .f16 = type != STORAGE_F32};
     const char *refused;
     if (!call_runs(call, &sizes, &refused)) {
         snprintf(reason, reason_size, "the kernel %s does not run this: %s", call->kernel, refused);

@@ -31,8 +31,9 @@ static bool job_read(struct backend_device *d, const struct apart_program *progr
     char *colon = strchr(name, ':');
     if (!colon) return false;
     *colon = 0;
-    if (!vulkan_kernel_find(name, !strcmp(colon + 1, "f16"), &kernel) || !form_read(program->form, constants, &n))
-        return false;
+    enum storage type = STORAGE_F32;
+    while (type < STORAGE_BF16 && strcmp(colon + 1, storage_name(type))) type++;
+    if (!vulkan_kernel_find(name, type, &kernel) || !form_read(program->form, constants, &n)) return false;
     *job = (struct job){.d = d, .pipeline = pipeline_describe(kernel, constants, n)};
     return true;
 }

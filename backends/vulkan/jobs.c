@@ -78,7 +78,7 @@ static void program_write(const struct job *job, char *form, struct apart_progra
 {
     struct embedded_kernel kernel;
     vulkan_kernel(job->pipeline.kernel, &kernel);
-    snprintf(out->kernel, sizeof out->kernel, "%.50s:%s", kernel.name, kernel.f16 ? "f16" : "f32");
+    snprintf(out->kernel, sizeof out->kernel, "%.50s:%s", kernel.name, storage_name(kernel.type));
     out->code = hash_bytes(HASH_START, kernel.data, kernel.size);
     out->form = form;
     form_write(&job->pipeline, form);

@@ -24,9 +24,9 @@ static uint64_t kernels_hash(void)
     uint64_t hash = HASH_START;
     struct embedded_kernel kernel;
     for (size_t i = 0; vulkan_kernel(i, &kernel); i++) {
-        unsigned char f16 = kernel.f16;
+        unsigned char type = (unsigned char)kernel.type;
         hash = hash_bytes(hash, kernel.name, strlen(kernel.name) + 1);
-        hash = hash_bytes(hash, &f16, 1);
+        hash = hash_bytes(hash, &type, 1);
         hash = hash_bytes(hash, kernel.data, kernel.size);
     }
     return hash;
@@ -39,9 +39,9 @@ struct pipeline pipeline_describe(size_t kernel, const struct call_constant *con
     struct pipeline p = {.kernel = kernel, .n_constants = n_constants};
     struct embedded_kernel embedded;
     vulkan_kernel(kernel, &embedded);
-    unsigned char f16 = embedded.f16;
+    unsigned char type = (unsigned char)embedded.type;
     p.key = hash_bytes(HASH_START, embedded.name, strlen(embedded.name) + 1);
-    p.key = hash_bytes(p.key, &f16, 1);
+    p.key = hash_bytes(p.key, &type, 1);
     for (int i = 0; i < n_constants; i++) {
         p.constants[i] = constants[i];
         p.key = hash_bytes(p.key, &constants[i].id, sizeof constants[i].id);
@@ -196,9 +196,9 @@ static bool keys_add(struct backend_device *d, uint64_t key, struct error *e)
 
 static bool step_kernel(const struct step *step, size_t *index, struct error *e)
 {
-    return vulkan_kernel_find(step->kernel, step->f16, index) ||
+    return vulkan_kernel_find(step->kernel, step_type(step), index) ||
            fail(e, WHERRY_STATUS_UNSUPPORTED, "Vulkan: %s: this build has no kernel \"%s\" for %s", step->name,
-                step->kernel, step->f16 ? "f16" : "f32");
+                step->kernel, storage_name(step_type(step)));
 }
 
 /* The distinct pipelines that the store lacks, as jobs. */
@@ -248,7 +248,7 @@ static bool jobs_take(struct backend_device *d, struct job *jobs, int first, int
         } else if (ok) {
             if (job->result == VK_ERROR_DEVICE_LOST) d->lost = true;
             ok = fail_result(e, job->result, "%s: compiling kernel \"%s\" (%s)", d->physical.info.name, kernel.name,
-                             kernel.f16 ? "f16" : "f32");
+                             storage_name(kernel.type));
             if (e->status == WHERRY_STATUS_UNSUPPORTED) e->status = WHERRY_STATUS_COMPILE_FAILED;
         }
     }
@@ -332,7 +332,7 @@ static bool least_describe(struct backend_device *d, struct job *job)
     struct call call = {.kernel = "roof_memory"};
     size_t kernel;
     *job = (struct job){.d = d, .asked = true, .result = VK_ERROR_UNKNOWN};
-    if (!vulkan_kernel_find(call.kernel, false, &kernel)) return false;
+    if (!vulkan_kernel_find(call.kernel, STORAGE_F32, &kernel)) return false;
     call_set(&call, CONST_LOCAL_SIZE, 64);
     call_set(&call, CONST_N, 1);
     call_set(&call, CONST_FORM, ROOF_WRITE);

@@ -173,12 +173,16 @@ static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc,
                                     .dropout = training ? training->dropout : 0,
                                     .qkv_parts = training ? training->qkv_products : 0,
                                     .save = training ? training->save : WHERRY_SAVE_DEFAULT,
-                                    .flash = !strcmp(name, "flash")};
+                                    .flash = !strcmp(name, "flash"),
+                                    .int8 = desc->weights == WHERRY_WEIGHTS_INT8};
     if (!desc->batch || !desc->length || (uint64_t)desc->batch * desc->length >= UINT32_MAX)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "a batch of %u sequences of %u tokens: both must be positive, and their product below 2^32",
                     desc->batch, desc->length);
     if (desc->dtype > WHERRY_DTYPE_F16) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "an analysis is of f32 or f16");
+    if ((unsigned)desc->weights > WHERRY_WEIGHTS_INT8 || (desc->weights && training))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "an analysis is of weights as the dtype says or, without training, of int8");
     if (automatic && desc->split)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "the rule makes groups of its own: nothing is split before it");
     const struct plan *plan = plan_find(name, e);

@@ -56,7 +56,9 @@ void cost_of_operator(const struct graph *g, const struct batch_shape *b, int in
     out->operators = 1;
     out->flops = op_flops(g, b, o);
     for (int i = 0; i < OP_MAX_IN; i++)
-        if (o->in[i] >= 0) out->bytes_read += op_reads(g, b, o, i) * tensor_element_bytes(g, o->in[i], storage);
+        if (o->in[i] >= 0)
+            out->bytes_read +=
+                op_reads(g, b, o, i) * tensor_element_bytes(g, o->in[i], storage) + tensor_scale_bytes(g, o->in[i]);
     for (int i = 0; i < OP_MAX_OUT; i++)
         if (o->out[i] >= 0)
             out->bytes_written += tensor_elements(g, b, o->out[i]) * tensor_element_bytes(g, o->out[i], storage);

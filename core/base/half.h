@@ -1,9 +1,12 @@
-/* 16-bit floats on the host. */
+/* 16-bit floats on the host, and what elements a kernel's tensors are of. */
 #ifndef WHERRY_BASE_HALF_H
 #define WHERRY_BASE_HALF_H
 
 #include <stdint.h>
 #include <string.h>
+
+/* Of tensors that are neither words nor floats whatever the session. */
+enum storage { STORAGE_F32, STORAGE_F16, STORAGE_BF16 };
 
 /* Without a branch, which no processor could predict and no compiler could do in vectors: every case is computed, and
  * one is taken. Written as `a ? b : c`, compilers make branches of it again. */
@@ -57,6 +60,28 @@ static inline uint16_t bf16_from_float(float f)
     memcpy(&bits, &f, sizeof bits);
     uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     return (uint16_t)half_choose((bits & 0x7fffffff) > 0x7f800000, bits >> 16 | 0x40, rounded);
+}
+
+static inline const char *storage_name(enum storage type)
+{
+    return type == STORAGE_BF16 ? "bf16" : type == STORAGE_F16 ? "f16" : "f32";
+}
+
+/* Element i. */
+static inline float storage_float(enum storage type, const void *elements, size_t i)
+{
+    const uint16_t *half = (const uint16_t *)elements;
+    return type == STORAGE_BF16  ? bf16_to_float(half[i])
+           : type == STORAGE_F16 ? half_to_float(half[i])
+                                 : ((const float *)elements)[i];
+}
+
+static inline void storage_put(enum storage type, float value, void *elements, size_t i)
+{
+    if (type == STORAGE_F32)
+        ((float *)elements)[i] = value;
+    else
+        ((uint16_t *)elements)[i] = type == STORAGE_BF16 ? bf16_from_float(value) : half_from_float(value);
 }
 
 #endif

@@ -150,10 +150,21 @@ static void derive_add(struct backward *w, const struct op *o)
 static void derive_norm(struct backward *w, const struct op *o)
 {
     int d = backward_gradient_of(w, o->out[0]), x = w->saved[o->in[0]];
-    int gamma = backward_gradient_make(w, o->in[1]), beta = backward_gradient_make(w, o->in[2]);
-    backward_emit_many(w, o, "_dw", DW, &kind_norm_dw, (const int[]){gamma, beta}, (const int[]){d, x, -1});
+    int gamma = backward_gradient_make(w, o->in[1]), beta = o->in[2] < 0 ? -1 : backward_gradient_make(w, o->in[2]);
+    bool rms = o->kind == &kind_rmsnorm;
+    backward_emit_many(w, o, "_dw", DW, rms ? &kind_rmsnorm_dw : &kind_norm_dw, (const int[]){gamma, beta},
+                       (const int[]){d, x, -1});
     int dx = backward_target(w, o, o->in[0]);
-    backward_emit(w, o, "_dx", DX, &kind_norm_dx, dx, d, x, o->in[1]);
+    backward_emit(w, o, "_dx", DX, rms ? &kind_rmsnorm_dx : &kind_norm_dx, dx, d, x, o->in[1]);
+    backward_give(w, o, o->in[0], dx);
+}
+
+static void derive_heads_norm(struct backward *w, const struct op *o)
+{
+    int d = backward_gradient_of(w, o->out[0]), x = w->saved[o->in[0]], gamma = backward_gradient_make(w, o->in[1]);
+    backward_emit(w, o, "_dw", DW, &kind_heads_norm_dw, gamma, d, x, -1);
+    int dx = backward_target(w, o, o->in[0]);
+    backward_emit(w, o, "_dx", DX, &kind_heads_norm_dx, dx, d, x, o->in[1]);
     backward_give(w, o, o->in[0], dx);
 }
 
@@ -229,6 +240,7 @@ static const struct rule {
     {&kind_bias, .derive = derive_bias},
     {&kind_add, .derive = derive_add},
     {&kind_layernorm, .derive = derive_norm},
+    {&kind_rmsnorm, .derive = derive_norm},
     {&kind_softmax, .derive = derive_softmax},
     {&kind_scores_bias, .derive = derive_scores_bias},
     {&kind_relu, .derive = derive_relu},
@@ -236,12 +248,14 @@ static const struct rule {
     {&kind_silu, .dx = &kind_silu_dx, .saved = READS_INPUT},
     {&kind_gate, .dx = &kind_gate_dx, .saved = READS_INPUT},
     {&kind_rotary, .derive = derive_rotary},
+    {&kind_heads_norm, .derive = derive_heads_norm},
     {&kind_gelu_tanh, .dx = &kind_gelu_tanh_dx, .saved = READS_INPUT},
     {&kind_tanh, .dx = &kind_tanh_dx, .saved = READS_OUTPUT},
     {&kind_dropout, .dx = &kind_dropout},
     {&kind_normalize, .dx = &kind_normalize_dx, .saved = READS_INPUT},
     {&kind_pool_mean, .dx = &kind_pool_mean_dx},
     {&kind_pool_cls, .dx = &kind_pool_cls_dx},
+    {&kind_pool_last, .dx = &kind_pool_last_dx},
     {&kind_pool_max, .dx = &kind_pool_max_dx, .saved = READS_INPUT},
     {&kind_take, .derive = derive_take},
     {&kind_pairs, .dx = &kind_pairs_dx, .saved = READS_INPUT},

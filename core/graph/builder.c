@@ -51,15 +51,34 @@ const char *builder_weight_dims(const struct builder *b, enum weight weight, boo
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (layer_tensors[i].weight == weight && !layer_tensors[i].parent) row = &layer_tensors[i];
     if (row->gated && is_gated(b)) return transposed != other ? row->gated_transposed : row->gated;
+    if (row->grouped && heads_grouped(b->options->config))
+        return transposed != other ? row->grouped_transposed : row->grouped;
     return row_order(row, transposed != other, b->options->layout.qkv_interleaved);
 }
 
 static const char *row_dims(const struct builder *b, const struct tensor_row *row)
 {
+    bool grouped = row->grouped && heads_grouped(b->options->config);
     if (row->channel_major && b->options->layout.channel_major) return row->channel_major;
     bool transposed = row->transposed && b->options->layout.transposed & WEIGHT_BIT(row_weight(row));
     if (row->gated && is_gated(b)) return transposed ? row->gated_transposed : row->gated;
+    if (grouped) return transposed ? row->grouped_transposed : row->grouped;
     return row_order(row, transposed, b->options->layout.qkv_interleaved);
+}
+
+/* The order of the model's files. */
+static const char *row_model(const struct builder *b, const struct tensor_row *row)
+{
+    if (row->gated_model && is_gated(b)) return row->gated_model;
+    return row->grouped && heads_grouped(b->options->config) ? row->grouped : row->dims;
+}
+
+/* Which slice of its parent's stack: of three, or of heads. */
+static uint32_t row_slice(const struct builder *b, const struct tensor_row *row)
+{
+    const wherry_model_config *config = b->options->config;
+    if (!row->slice || !heads_grouped(config)) return (uint32_t)row->slice;
+    return config->heads + (uint32_t)(row->slice - 1) * key_heads(config);
 }
 
 int builder_layer_tensor(struct builder *b, int layer, int at)
@@ -68,7 +87,7 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
     int *made = b->made[layer];
     if (made[at] >= 0) return made[at];
     const struct tensor_row *row = &layer_tensors[at];
-    const char *dims = row_dims(b, row), *model = row->gated_model && is_gated(b) ? row->gated_model : row->dims;
+    const char *dims = row_dims(b, row), *model = row_model(b, row);
     bool paired = row->paired && b->options->config->rotary_base > 0;
     struct tensor t = {.dims = dims,
                        .model_dims = row->weight && (dims != model || paired) ? model : NULL,
@@ -77,7 +96,7 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
                        .layer = layer,
                        .f32 = row->f32,
                        .parent = row->parent ? builder_layer_tensor(b, layer, row->parent) : -1,
-                       .slice = (uint32_t)row->slice,
+                       .slice = row_slice(b, row),
                        .paired = paired,
                        .gradient_of = -1};
     snprintf(t.name, sizeof t.name, "layer.%d.%s", layer, row->name);
@@ -136,6 +155,33 @@ int builder_plain(struct builder *b, const char *name, enum role role, const str
     return out;
 }
 
+/* Makes the model's kind of norm of a layernorm. */
+static void set_norm(const struct builder *b, struct op *o)
+{
+    static const uint32_t norms[] = {RMS_NONE, RMS_GAMMA, RMS_ONE_GAMMA};
+    const wherry_model_config *config = b->options->config;
+    if (o->kind == &kind_heads_norm) {
+        o->attribute = config->epsilon;
+        o->norm = config->norm == WHERRY_NORM_RMS_ONE ? RMS_ONE_GAMMA : RMS_GAMMA;
+    }
+    if (o->kind != &kind_layernorm) return;
+    o->attribute = config->epsilon;
+    o->norm = norms[config->norm];
+    if (o->norm) o->kind = &kind_rmsnorm;
+}
+
+int builder_norm(struct builder *b, const char *name, enum role role, int out, int x, const char *const names[2],
+                 const char *dims, enum weight gamma)
+{
+    int made[2] = {-1, -1};
+    for (int i = 0; i < (norms_have_beta(b->options->config) ? 2 : 1); i++)
+        made[i] = builder_named(
+            b, names[i], (struct tensor){.dims = dims, .role = TENSOR_WEIGHT, .weight = (enum weight)(gamma + i)});
+    builder_plain(b, name, role, &kind_layernorm, out, (const int[]){x, made[0], made[1]}, NULL);
+    if (b->ok) set_norm(b, &b->g->ops[b->g->n_ops - 1]);
+    return out;
+}
+
 static const struct op_kind *activation_kind(const wherry_model_config *config)
 {
     if (config->gate) return &kind_gate;
@@ -190,7 +236,7 @@ static bool row_there(const struct builder *b, const struct op_row *row)
 }
 
 /* What is left out of some encoders, between what makes its input and what reads its output. */
-static bool row_passes(const struct builder *b, const struct op_row *row)
+static bool row_passes(const struct builder *b, const struct op_row *row, int layer)
 {
     static const struct {
         int bias;
@@ -201,7 +247,9 @@ static bool row_passes(const struct builder *b, const struct op_row *row)
                   {B_LIN2, WHERRY_WITHOUT_LIN2_BIAS}};
     for (size_t i = 0; row->kind == &kind_bias && i < sizeof biases / sizeof *biases; i++)
         if (row->in[1] == biases[i].bias && b->options->config->without & biases[i].without) return true;
-    return (row->kind == &kind_rotary && !(b->options->config->rotary_base > 0)) ||
+    bool first = row->role == NORM1 && !layer && b->options->config->without & WHERRY_WITHOUT_FIRST_NORM;
+    return first || (row->kind == &kind_heads_norm && !b->options->config->head_norms) ||
+           (row->kind == &kind_rotary && !(b->options->config->rotary_base > 0)) ||
            (row->kind == &kind_dropout && !(b->options->dropout > 0)) ||
            (row->kind == &kind_scores_bias && !b->options->config->relative_buckets);
 }
@@ -211,7 +259,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
     const wherry_model_config *config = b->options->config;
     for (const struct op_row *row = rows; row < rows + count && b->ok; row++) {
         if (!row_there(b, row)) continue;
-        if (row_passes(b, row)) { /* its output is its input */
+        if (row_passes(b, row, layer)) { /* its output is its input */
             b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
             continue;
         }
@@ -224,9 +272,12 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
                        .site = row->site,
                        .paper_row = row->paper[0]};
         snprintf(o.name, sizeof o.name, "layer.%d.%s", layer, row->name);
-        snprintf(o.einsum, sizeof o.einsum, "%s", row->einsum ? row->einsum : "");
-        for (int k = 0; k < OP_MAX_IN; k++) o.in[k] = k < OP_ROW_IN ? builder_layer_tensor(b, layer, row->in[k]) : -1;
-        if (o.kind == &kind_layernorm) o.attribute = config->epsilon;
+        const char *einsum = row->grouped && heads_grouped(config) ? row->grouped : row->einsum;
+        snprintf(o.einsum, sizeof o.einsum, "%s", einsum ? einsum : "");
+        bool beta = o.kind != &kind_layernorm || norms_have_beta(config);
+        for (int k = 0; k < OP_MAX_IN; k++)
+            o.in[k] = k < (beta ? OP_ROW_IN : 2) ? builder_layer_tensor(b, layer, row->in[k]) : -1;
+        set_norm(b, &o);
         if (o.kind == &kind_softmax || o.kind == &kind_scores_bias)
             o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
         if (o.kind == &kind_dropout || o.role == ACTIVATION_SLOPE) o.dropout = b->options->dropout;

@@ -21,6 +21,8 @@ enum {
     K_RAW,
     V_RAW,
     QKV_ALL,
+    G_HEADS,
+    QKV_NORMED,
     POSITIONS,
     ROTARY_TABLE,
     QKV_ROTATED,
@@ -72,6 +74,7 @@ struct tensor_row {
     const char *channel_major;                        /* dims in channel-major order */
     const char *gated, *gated_transposed;             /* dims with a gate: its two halves' neighbours side by side */
     const char *gated_model;                          /* of weights, the order of the model's files */
+    const char *grouped, *grouped_transposed;         /* dims where K and V have heads of their own */
     bool paired;                                      /* with rotary positions, tensor.paired */
 };
 
@@ -87,7 +90,7 @@ struct op_row {
     const struct op_kind *kind; /* NULL: the model's activation, or its slope */
     int out[OP_MAX_OUT];        /* the second one NONE by being 0: nothing makes X a second output */
     int in[OP_ROW_IN];
-    const char *einsum;
+    const char *einsum, *grouped; /* the second where K and V have heads of their own, and it is another */
     /* Rows of the paper's table: the operator, the gradient of what it reads first, that of what it reads second (a
      * weight, a bias, a product's other operand); of layernorm the second is that of its weights. 0: none. */
     int paper[3];
@@ -115,6 +118,10 @@ int builder_value(struct builder *b, const char *name, const char *dims);
 /* An operator outside the layers; returns what it makes. Unused inputs are -1. */
 int builder_plain(struct builder *b, const char *name, enum role role, const struct op_kind *kind, int out,
                   const int in[OP_ROW_IN], const char *einsum);
+/* A norm of x, of the model's kind, with its gamma and, where the model's norms have one, its beta, whose weight is the
+ * next one after gamma's; of these two are the names. */
+int builder_norm(struct builder *b, const char *name, enum role role, int out, int x, const char *const names[2],
+                 const char *dims, enum weight gamma);
 /* Dims of a weight in the order of the options, or with `other` in the transposed one. */
 const char *builder_weight_dims(const struct builder *b, enum weight weight, bool other);
 /* The graph's tensor of this row of the layer's table, made when it is first asked for; -1 for NONE. */

@@ -1,15 +1,38 @@
 /* Flop and bytes of operators and groups. */
 #include "graph/group.h"
 #include "graph/kinds.h"
+#include "graph/mask.h"
 
-double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o)
+/* A layernorm without a beta adds none, nor does its gradient sum one; of heads V's are not normed. */
+static double flops_per_element(const struct graph *g, const struct op *o)
+{
+    if (o->kind == &kind_heads_norm || o->kind == &kind_heads_norm_dw || o->kind == &kind_heads_norm_dx)
+        return o->kind->flops_per_element * tensor_turned(g, o->in[0]) / tensor_row_length(g, o->in[0]);
+    bool less = (o->kind == &kind_layernorm && o->in[2] < 0) || (o->kind == &kind_norm_dw && o->out[1] < 0);
+    return o->kind->flops_per_element - (less ? 1 : 0);
+}
+
+/* Of scores, those of the keys that are seen. */
+static double flops_of(const struct graph *g, const struct batch_shape *b, const struct op *o)
 {
     if (*o->einsum) {
         char letters[16];
         einsum_letters(o->einsum, letters);
         return 2 * (double)dims_volume(&g->dims, b, letters);
     }
-    return o->kind->flops_per_element * (double)tensor_elements(g, b, o->kind->flops_on_input ? o->in[0] : o->out[0]);
+    return flops_per_element(g, o) * (double)tensor_elements(g, b, o->kind->flops_on_input ? o->in[0] : o->out[0]);
+}
+
+double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o)
+{
+    if (o->layer < 0) return flops_of(g, b, o);
+    struct mask mask = graph_mask(g, o->layer);
+    struct batch_shape seen = *b;
+    seen.pairs = mask_pairs(&mask, b);
+    double bias = mask.alibi && (o->kind == &kind_softmax || o->kind == &kind_softmax_recompute)
+                      ? (double)tensor_elements(g, &seen, o->out[0])
+                      : 0;
+    return flops_of(g, &seen, o) + bias;
 }
 
 /* Sums of all sequences by distance: what lies after a sequence's is nothing. */
@@ -33,7 +56,7 @@ uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const stru
     bool gathered = o->kind->gathers > 0 && o->kind->gathers == n;
     if (!gathered && !(o->kind->reads_output_size && n == 0)) return all;
     /* Of a table with rows of their own width. */
-    if (gathered && g->tensors[o->in[n]].weight == WEIGHT_ROTARY)
+    if (gathered && weight_is_rotary(g->tensors[o->in[n]].weight))
         out = out / tensor_row_length(g, o->out[0]) * g->dims.of['p'];
     /* A list of ids or types may name as many different rows as there are tokens; positions are those of the longest
      * sequence. */
@@ -74,7 +97,8 @@ void group_bytes(const struct graph *g, const struct batch_shape *b, const struc
 {
     *read = *written = 0;
     for (int i = 0; i < group->n_reads; i++)
-        *read += group_reads_of(g, b, group, group->reads[i]) * tensor_element_bytes(g, group->reads[i], storage);
+        *read += group_reads_of(g, b, group, group->reads[i]) * tensor_element_bytes(g, group->reads[i], storage) +
+                 tensor_scale_bytes(g, group->reads[i]);
     for (int i = 0; i < group->n_writes; i++)
         *written += tensor_elements(g, b, group->writes[i]) * tensor_element_bytes(g, group->writes[i], storage);
 }

@@ -112,7 +112,7 @@ static size_t letter_stride(const struct graph *g, int tensor, char letter, size
     if (g->tensors[tensor].parent >= 0 &&
         !g->tensors[tensor].strip) { /* what stands before q goes from row to row of the owner */
         const char *owner = g->tensors[g->tensors[tensor].parent].dims;
-        if (at - dims < strchr(owner, 'q') - owner) at = strchr(owner, letter);
+        if (at - dims < strpbrk(owner, "qQ") - owner) at = strchr(owner, letter);
     }
     for (const char *c = at + 1; *c; c++) stride *= strchr("jk", *c) ? length : g->dims.of[(unsigned char)*c];
     return stride;

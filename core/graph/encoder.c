@@ -4,6 +4,7 @@
 
 #include "base/round.h"
 #include "graph/builder.h"
+#include "graph/mask.h"
 #include "interface/random.h"
 
 /* ---- one layer ---- */
@@ -15,21 +16,22 @@
 /* clang-format off */
 /*   name                  role               kind             makes                reads                                    einsum               the paper's rows */
 #define ATTENTION(input) \
-    {"qkv",                QKV,               &kind_contract,  {QKV_RAW},           {input, W_QKV, NONE},                    "bji,qhpi->bjqhp",  .paper = {1, 43, 44}, .parts = 1}, \
+    {"qkv",                QKV,               &kind_contract,  {QKV_RAW},           {input, W_QKV, NONE},                    "bji,qhpi->bjqhp",  .paper = {1, 43, 44}, .parts = 1, .grouped = "bji,Qpi->bjQp"}, \
     {"qk",                 QKV,               &kind_contract,  {QK_RAW},            {input, W_QK, NONE},                     "bji,rhpi->bjrhp",  .paper = {1, 43, 44}, .parts = 2}, \
     {"v",                  QKV,               &kind_contract,  {V_RAW},             {input, W_V, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 2}, \
     {"q",                  QKV,               &kind_contract,  {Q_RAW},             {input, W_Q, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"k",                  QKV,               &kind_contract,  {K_RAW},             {input, W_K, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"v",                  QKV,               &kind_contract,  {V_RAW},             {input, W_V, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"qkv_bias",           QKV_BIAS,          &kind_bias,      {QKV_ALL},           {QKV_RAW, B_QKV, NONE},                  NULL,               .paper = {2, 0, 45}}, \
-    {"rotary",             ROTARY,            &kind_rotary,    {QKV_ROTATED},       {QKV_ALL, POSITIONS, ROTARY_TABLE},      NULL,               .paper = {0}}, \
-    {"scores",             SCORES,            &kind_contract,  {ATTENTION_SCORES},  {Q, K, NONE},                            "bjhp,bkhp->bhjk",  .paper = {3, 41, 42}}, \
+    {"heads_norm",         HEADS_NORM,        &kind_heads_norm,{QKV_NORMED},        {QKV_ALL, G_HEADS, NONE},                NULL,               .paper = {0}}, \
+    {"rotary",             ROTARY,            &kind_rotary,    {QKV_ROTATED},       {QKV_NORMED, POSITIONS, ROTARY_TABLE},   NULL,               .paper = {0}}, \
+    {"scores",             SCORES,            &kind_contract,  {ATTENTION_SCORES},  {Q, K, NONE},                            "bjhp,bkhp->bhjk",  .paper = {3, 41, 42}, .grouped = "bjHGp,bkHp->bHGjk"}, \
     {"scores_bias",        SCORES_BIAS,       &kind_scores_bias,{SCORES_BIASED},    {ATTENTION_SCORES, W_RELATIVE, NONE},    NULL,               .paper = {0}}, \
     {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS},             {SCORES_BIASED, NONE, NONE},             NULL,               .paper = {4, 40}, .when = WHEN_STORED}, \
     {"softmax",            SOFTMAX,           &kind_softmax,   {PROBS, LSE},        {SCORES_BIASED, NONE, NONE},             NULL,               .paper = {4, 40}, .when = WHEN_FLASH}, \
     {"attention_dropout",  ATTENTION_DROPOUT, &kind_dropout,   {PROBS_DROPPED},     {PROBS, NONE, NONE},                     NULL,               .paper = {4, 40}, .site = DROPOUT_ATTENTION}, \
-    {"context",            CONTEXT,           &kind_contract,  {ATTENTION_CONTEXT}, {PROBS_DROPPED, V, NONE},                "bhjk,bkhp->bjhp",  .paper = {5, 38, 39}}, \
-    {"out",                OUT,               &kind_contract,  {OUT_RAW},           {ATTENTION_CONTEXT, W_OUT, NONE},        "bjhp,ihp->bji",    .paper = {6, 36, 37}}, \
+    {"context",            CONTEXT,           &kind_contract,  {ATTENTION_CONTEXT}, {PROBS_DROPPED, V, NONE},                "bhjk,bkhp->bjhp",  .paper = {5, 38, 39}, .grouped = "bHGjk,bkHp->bjHGp"}, \
+    {"out",                OUT,               &kind_contract,  {OUT_RAW},           {ATTENTION_CONTEXT, W_OUT, NONE},        "bjhp,ihp->bji",    .paper = {6, 36, 37}, .grouped = "bjHGp,iHGp->bji"}, \
     {"out_bias",           OUT_BIAS,          &kind_bias,      {OUT_BIASED},        {OUT_RAW, B_OUT, NONE},                  NULL,               .paper = {7, 0, 35}}, \
     {"out_dropout",        OUT_DROPOUT,       &kind_dropout,   {OUT_DROPPED},       {OUT_BIASED, NONE, NONE},                NULL,               .paper = {8, 34}, .site = DROPOUT_OUT}, \
     {"out_residual",       OUT_RESIDUAL,      &kind_add,       {SUM1},              {OUT_DROPPED, X, NONE},                  NULL,               .paper = {9, 46}, .meeting = "residual_dx"}
@@ -98,7 +100,7 @@ static int add_embeddings(struct builder *b)
     int ids = add_batch(b, "ids", BATCH_IDS);
     int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", row), ids,
                       add_weight(b, "word", narrow ? "ve" : "vi", WEIGHT_WORD), -1, NULL);
-    if (!(b->options->config->rotary_base > 0))
+    if (!(b->options->config->rotary_base > 0) && !b->options->config->alibi)
         x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position,
                       builder_value(b, "embed.position", row), x, add_batch(b, "positions", BATCH_POSITIONS),
                       add_weight(b, "position", narrow ? "me" : "mi", WEIGHT_POSITION), NULL);
@@ -107,9 +109,9 @@ static int add_embeddings(struct builder *b)
         x = add_plain(b, "embed.type", EMBED_TYPE, &kind_gather_type, builder_value(b, "embed.type", row), x, types,
                       add_weight(b, "type", narrow ? "te" : "ti", WEIGHT_TYPE), NULL);
     }
-    x = add_plain(b, "embed.norm", EMBED_NORM, &kind_layernorm, builder_value(b, "embed.norm", row), x,
-                  add_weight(b, "embed.gamma", narrow ? "e" : "i", WEIGHT_EMBED_GAMMA),
-                  add_weight(b, "embed.beta", narrow ? "e" : "i", WEIGHT_EMBED_BETA), NULL);
+    if (!(b->options->config->without & WHERRY_WITHOUT_EMBED_NORM))
+        x = builder_norm(b, "embed.norm", EMBED_NORM, builder_value(b, "embed.norm", row), x,
+                         (const char *const[]){"embed.gamma", "embed.beta"}, narrow ? "e" : "i", WEIGHT_EMBED_GAMMA);
     if (!narrow) return x;
     x = add_plain(b, "embed.project", EMBED_PROJECT, &kind_contract, builder_value(b, "embed.project", "bji"), x,
                   add_weight(b, "w_project", "ie", WEIGHT_PROJECT), -1, "bje,ie->bji");
@@ -128,17 +130,30 @@ static void add_relative(struct builder *b)
     for (uint32_t l = 0; l < c->layers; l++) b->made[l][W_RELATIVE] = table;
 }
 
-/* Positions, and the table of their angles, for all layers. */
+static int add_angles(struct builder *b, const char *name, enum weight weight)
+{
+    return builder_named(
+        b, name,
+        (struct tensor){
+            .dims = layer_tensors[ROTARY_TABLE].dims, .role = TENSOR_WEIGHT, .weight = weight, .f32 = true});
+}
+
+/* Positions, and the tables of their angles: one for all layers, or one for those with a window and one for the others.
+ */
 static void add_rotary(struct builder *b)
 {
     const wherry_model_config *c = b->options->config;
+    int positions, tables[2] = {-1, -1};
     if (!(c->rotary_base > 0)) return;
-    const struct tensor_row *row = &layer_tensors[ROTARY_TABLE];
-    int positions = add_batch(b, layer_tensors[POSITIONS].name, BATCH_POSITIONS),
-        table = builder_named(
-            b, row->name,
-            (struct tensor){.dims = row->dims, .role = TENSOR_WEIGHT, .weight = row->weight, .f32 = true});
-    for (uint32_t l = 0; l < c->layers; l++) b->made[l][POSITIONS] = positions, b->made[l][ROTARY_TABLE] = table;
+    positions = add_batch(b, layer_tensors[POSITIONS].name, BATCH_POSITIONS);
+    for (uint32_t l = 0; l < c->layers; l++) {
+        bool local = c->rotary_base_local > 0 && graph_mask(b->g, (int)l).before;
+        if (tables[local] < 0)
+            tables[local] = add_angles(b, local ? "rotary_local" : layer_tensors[ROTARY_TABLE].name,
+                                       local ? WEIGHT_ROTARY_LOCAL : WEIGHT_ROTARY);
+        b->made[l][POSITIONS] = positions;
+        b->made[l][ROTARY_TABLE] = tables[local];
+    }
 }
 
 /* Weights of products; of slices, what they are slices of. The vocabulary's scores are products of f32: words are
@@ -155,12 +170,32 @@ static void store_bf16(struct graph *g)
         }
 }
 
+/* The same in 8 bits: each with rows of what is summed, one for each column of the result. */
+static bool store_int8(struct graph *g, struct error *e)
+{
+    for (int o = 0; o < g->n_ops; o++) {
+        const struct op *op = &g->ops[o];
+        int t = op->in[1];
+        if (op->kind->class_ != WHERRY_CLASS_CONTRACTION || t < 0 || g->tensors[t].role != TENSOR_WEIGHT ||
+            op->role == VOCABULARY_SCORES)
+            continue;
+        const char *out = g->tensors[op->out[0]].dims, *columns = g->tensors[t].dims;
+        while (*columns && strchr(out, *columns)) columns++;
+        if (columns == g->tensors[t].dims || g->tensors[t].parent >= 0)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "layouts: %s lies in another order than in the model's files, int8 weights do not",
+                        g->tensors[t].name);
+        g->tensors[t].int8 = letters_volume(g, columns);
+    }
+    return true;
+}
+
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e)
 {
     const wherry_model_config *c = options->config;
     memset(out, 0, sizeof *out);
     out->host = host;
-    if (!c->layers || !c->hidden || !c->heads || !c->feed_forward || c->hidden % c->heads)
+    if (!c->layers || !c->hidden || !c->heads || !c->feed_forward || (!c->head_channels && c->hidden % c->heads))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "an encoder of %u layers, %u channels, %u heads, %u feed-forward channels: each must be positive, "
                     "and the heads must divide the channels",
@@ -168,6 +203,13 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (options->layout.qkv_interleaved && options->qkv_parts > 1)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: qkv=bjhqp is for Q, K and V as one product, not for %u", options->qkv_parts);
+    if (heads_grouped(c) && (options->layout.qkv_interleaved || options->qkv_parts > 1 || c->heads % key_heads(c)))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%u heads of Q and %u of K and V: the latter must divide the former, and Q, K and V be one product "
+                    "that lies as all of Q, then K, then V (layouts without qkv=bjhqp)",
+                    c->heads, key_heads(c));
+    if (c->head_norms && options->layout.qkv_interleaved)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: qkv=bjhqp is for Q and K without norms of their heads");
     if (options->layout.channel_major && c->gate)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "layouts: active=ubj is for a feed-forward without a gate: a gate's halves lie side by side");
@@ -175,7 +217,10 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['q'] = 3;
     out->dims.of['r'] = 2;
     out->dims.of['h'] = c->heads;
-    out->dims.of['p'] = c->hidden / c->heads;
+    out->dims.of['p'] = head_channels(c);
+    out->dims.of['H'] = key_heads(c);
+    out->dims.of['G'] = c->heads / key_heads(c);
+    out->dims.of['Q'] = c->heads + 2 * key_heads(c);
     out->dims.of['i'] = out->dims.of['o'] = c->hidden;
     out->dims.of['e'] = c->embedding ? c->embedding : c->hidden;
     out->dims.of['u'] = c->feed_forward;
@@ -185,6 +230,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['d'] = c->relative_buckets;
     out->dims.of['z'] = 2;
     out->relative_distance = c->relative_distance;
+    out->masks = (struct masks){c->causal, c->alibi, c->window, c->global_every, c->global_first};
     out->dims.of['c'] = c->labels;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;
@@ -212,8 +258,23 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     host_free(host, b.made);
     b.ok = b.ok && orders_are_there(out, &options->layout, e);
     if (b.ok && options->bf16) store_bf16(out);
+    if (b.ok && options->int8) b.ok = store_int8(out, e);
     if (!b.ok) graph_destroy(out);
     return b.ok;
+}
+
+uint32_t head_channels(const wherry_model_config *config)
+{
+    return config->head_channels ? config->head_channels : config->hidden / config->heads;
+}
+
+uint32_t key_heads(const wherry_model_config *config) { return config->key_heads ? config->key_heads : config->heads; }
+
+bool heads_grouped(const wherry_model_config *config) { return key_heads(config) != config->heads; }
+
+bool norms_have_beta(const wherry_model_config *config)
+{
+    return !config->norm && !(config->without & WHERRY_WITHOUT_NORM_BIAS);
 }
 
 void graph_destroy(struct graph *graph)

@@ -2,13 +2,14 @@
  * references, tests and reports are read from here. Knows no device.
  *
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
- * K, V, i embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e
- * embedding tables' width where that is not i, d rows of a bias by distance, z two: the distances (before and after)
- * that a token adds to its sequence's, a loss and how many are right, or the classes of pairs; c classes, n poolings
- * side by side, f, g, l, w outputs of modules after the pooling, s tokens that have a label, a what a row of scores
- * comes to so far, x, y, g strips of the vocabulary, r two: a stack of Q and K, or a gate's halves; S sequences that
- * have a label. Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that have a
- * label, "bS" the sequences that have one, and "bjk" the sum of length^2. Losses have letters of their own (loss.h).
+ * K, V, where K and V have heads of their own: H those, G the heads of Q of one, and Q the stack of all heads, i
+ * embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e embedding
+ * tables' width where that is not i, d rows of a bias by distance, z two: the distances (before and after) that a
+ * token adds to its sequence's, a loss and how many are right, or the classes of pairs, c classes, n poolings side by
+ * side, f, g, l, w outputs of modules after the pooling, s tokens that have a label, a what a row of scores comes to so
+ * far, x, y, g strips of the vocabulary, r two: a stack of Q and K, or a gate's halves, S sequences that have a label.
+ * Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that have a label, "bS" the
+ * sequences that have one, and "bjk" the sum of length^2. Losses have letters of their own (loss.h).
  */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
@@ -121,11 +122,21 @@ enum weight {
     WEIGHT_SPARSE_BIAS,
     WEIGHT_COLBERT, /* [f, i]: the module that projects tokens' vectors */
     WEIGHT_COLBERT_BIAS,
-    WEIGHT_ROTARY, /* [m, p]: cosine and sine of each pair of channels; of no file: the model makes it */
+    WEIGHT_ROTARY,       /* [m, p]: cosine and sine of each pair of channels; of no file: the model makes it */
+    WEIGHT_ROTARY_LOCAL, /* the same of layers with a window, where their base is another */
+    WEIGHT_HEAD_GAMMA,   /* [o]: the norm after the dense layer before a classifier */
+    WEIGHT_HEAD_BETA,
+    WEIGHT_HEADS_GAMMA, /* [r, p]: the norms of a head of Q and of one of K */
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
 #define WEIGHT_BIT(weight) ((weight) < 32 ? 1u << (weight) : 0u)
+
+/* Whether it is a table of rotary positions, which no file has. */
+static inline bool weight_is_rotary(enum weight weight)
+{
+    return weight == WEIGHT_ROTARY || weight == WEIGHT_ROTARY_LOCAL;
+}
 
 struct tensor {
     char name[48];
@@ -140,6 +151,7 @@ struct tensor {
     bool u32;             /* token ids, positions, types */
     bool f32;             /* statistics; all others have the session's storage type */
     bool bf16;            /* but these: weights of products in a session of bf16 */
+    uint32_t int8;        /* > 0: a matrix of 8 bits an element with so many columns; after it come its rows' scales */
     int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
     bool paired;     /* channels c and c + half of a head of Q and K lie side by side */
@@ -189,6 +201,7 @@ enum role {
     EMBED_PROJECT,
     EMBED_PROJECT_BIAS,
     ROTARY,
+    HEADS_NORM,
     SCORES_BIAS,
     CLASSIFIER,
     CLASSIFIER_BIAS,
@@ -250,6 +263,8 @@ enum role {
     QKV_DW = QKV + DW,
     QKV_BIAS_DW = QKV_BIAS + DW,
     ROTARY_DX = ROTARY + DX,
+    HEADS_NORM_DX = HEADS_NORM + DX,
+    HEADS_NORM_DW = HEADS_NORM + DW,
     RESIDUAL_DX = OUT_RESIDUAL + DX, /* the two ways around attention meet */
     EMBED_NORM_DW = EMBED_NORM + DW,
     EMBED_NORM_DX = EMBED_NORM + DX,
@@ -306,7 +321,8 @@ struct op {
     int out[OP_MAX_OUT];      /* -1: none */
     int in[OP_MAX_IN];        /* -1: none */
     char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
-    float attribute;          /* layernorm: epsilon; softmax, and a bias before it: scale */
+    float attribute;          /* norms: epsilon; softmax, and a bias before it: scale */
+    uint32_t norm;            /* norms: RMS_* (interface/interface.h) */
     uint32_t activation;      /* gates: ACTIVATION_* of the half that gates (interface/interface.h), */
     uint32_t gate;            /* and which of two neighbours it is: GATE_* */
     float dropout;            /* dropout: probability */
@@ -314,6 +330,12 @@ struct op {
     int site;                 /* dropout: DROPOUT_* (kernel/random.h) */
     int paper_row;            /* row of Table III of Ivanov et al., 0: none. Two operators may share one */
     const struct op_row *row; /* that it was made of in a layer's forward pass (graph/builder.h), else NULL */
+};
+
+/* What the configuration says of keys that queries see (wherry_model.h); layers differ (graph/mask.h). */
+struct masks {
+    bool causal, alibi;
+    uint32_t window, global_every, global_first;
 };
 
 struct graph {
@@ -329,6 +351,7 @@ struct graph {
     int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
     int in_gradient;  /* training: the gradient of `input`, -1: there is none */
     uint32_t relative_distance; /* of a bias by distance: that of its last row */
+    struct masks masks;         /* which keys a query sees, and its scores' bias from distance alone */
     uint32_t channel_stride;    /* of tensors in channel-major order: from one to the next, 0: there are none */
     bool pre_layernorm;
     bool save_all; /* training: what the forward pass writes stays until the end */
@@ -358,11 +381,20 @@ struct graph_options {
     uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
     struct layout_choice layout;
     bool bf16;       /* weights of products are stored so */
+    bool int8;       /* the same in 8 bits with a scale for each row */
     uint32_t tokens; /* where activations are channel-major: that a channel's row has room for */
 };
 
 bool graph_create(const struct host *host, const struct graph_options *options, struct graph *out, struct error *e);
 void graph_destroy(struct graph *graph); /* accepts a zeroed one */
+
+/* Channels of a head, and heads of K and V. */
+uint32_t head_channels(const wherry_model_config *config);
+uint32_t key_heads(const wherry_model_config *config);
+/* Whether several heads of Q share one of K and V. */
+bool heads_grouped(const wherry_model_config *config);
+/* Whether the encoder's norms add a bias. */
+bool norms_have_beta(const wherry_model_config *config);
 
 /* ---- derived ---- */
 
@@ -383,6 +415,8 @@ int tensor_owner(const struct graph *g, int tensor);
  * tensors. Rows of a slice of a weight are of the letters before the stack's. */
 uint32_t tensor_row_stride(const struct graph *g, int tensor);
 uint32_t tensor_row_offset(const struct graph *g, int tensor);
+/* The product of the letters' sizes, none of them ragged. */
+uint32_t letters_volume(const struct graph *g, const char *letters);
 /* Elements of one row: the letters that are not ragged. */
 uint32_t tensor_row_length(const struct graph *g, int tensor);
 /* Elements of memory from one row of a tensor without a parent to the next. */
@@ -392,6 +426,11 @@ uint32_t tensor_row_pitch(const struct graph *g, int tensor);
 uint32_t tensor_slice_length(const struct graph *g, int tensor);
 uint32_t tensor_slice_stride(const struct graph *g, int tensor);
 
+/* Of a row of Q, K and V, or of the heads' weights, the columns that are Q's and K's; without interleaving the first.
+ */
+uint32_t tensor_turned(const struct graph *g, int tensor);
+/* Heads of K and V where they are fewer than those of Q; 0: there are as many. */
+uint32_t graph_key_heads(const struct graph *g);
 /* Whether Q, K and V of a head lie side by side in the stack that has these letters; false: it is none. */
 bool dims_qkv_interleaved(const char *dims);
 /* How a weight or its gradient lies, seen from the model's files and the caller: there it is [rows][columns]. */
@@ -409,6 +448,11 @@ uint64_t matrix_order_row(const struct matrix_order *order, uint64_t row);
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o);
 /* Bytes of an element of this tensor, `storage` being those of the session's type. */
 size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage);
+/* Of a matrix of 8 bits an element: floats from its beginning to its rows' scales, how many rows there are, and the
+ * bytes that it takes besides its elements (0 of other tensors). */
+uint32_t tensor_scales_at(const struct graph *g, int tensor);
+uint32_t tensor_scales(const struct graph *g, int tensor);
+uint64_t tensor_scale_bytes(const struct graph *g, int tensor);
 /* The operator that makes this tensor (of a slice: the tensor itself), -1: none. */
 int tensor_maker(const struct graph *g, int tensor);
 /* Elements that operator o reads of its input n. */

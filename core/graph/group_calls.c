@@ -152,9 +152,10 @@ static bool makes_slope(const struct graph *g, const struct group *group)
 /* What a kernel must know about operators that others come before. */
 static void set_order(const struct graph *g, const struct group *group, struct call *call, int n_sums)
 {
-    bool rows = call_has_slot(call, SLOT_Y), norm = !strcmp(call->kernel, "layernorm_backward");
+    bool rows = call_has_slot(call, SLOT_Y), norm = !strcmp(call->kernel, "layernorm_backward"),
+         heads = !strcmp(call->kernel, "heads_norm_backward");
     if (call_has_slot(call, SLOT_SUM)) call_set(call, CONST_SUM, makes_slope(g, group) ? SUM_SLOPE : 1);
-    if (n_sums && !norm) call_set(call, CONST_COLUMN_SUMS, rows ? 1 : 2);
+    if (n_sums && !norm && !heads) call_set(call, CONST_COLUMN_SUMS, rows ? 1 : 2);
     if (!norm) return;
     for (int i = 0; i < group->count; i++) {
         const struct op *op = &g->ops[group->ops[i]];
@@ -168,6 +169,7 @@ static void set_order(const struct graph *g, const struct group *group, struct c
 static void split_attention(struct call calls[GROUP_MAX_CALLS], int *count)
 {
     static const uint8_t shared[] = {CONST_HEADS, CONST_HEAD_DIM, CONST_SCALE, CONST_X_STRIDE, CONST_X_OFFSET};
+    static const uint8_t others[] = {CONST_QKV_INTERLEAVED, CONST_BEFORE, CONST_AFTER};
     struct call *first = &calls[0], *second = &calls[1];
     if (strcmp(first->kernel, "attention_backward")) return;
     memset(second, 0, sizeof *second);
@@ -175,7 +177,8 @@ static void split_attention(struct call calls[GROUP_MAX_CALLS], int *count)
     second->launch = LAUNCH_ELEMENTS;
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         call_set(second, shared[i], call_get(first, shared[i], 0));
-    if (call_get(first, CONST_QKV_INTERLEAVED, 0)) call_set(second, CONST_QKV_INTERLEAVED, 1);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (call_get(first, others[i], 0)) call_set(second, others[i], call_get(first, others[i], 0));
     call_set(second, CONST_N, call_get(first, CONST_HEADS, 1) * call_get(first, CONST_HEAD_DIM, 1));
     for (int i = 0; i < first->n_arguments; i++)
         if (first->arguments[i].slot == SLOT_Y) call_add(second, SLOT_Y, true, first->arguments[i].tensor);

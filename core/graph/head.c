@@ -31,9 +31,8 @@ static int add_pooler(struct builder *b)
 static int add_final_norm(struct builder *b, int x)
 {
     if (!b->options->config->pre_layernorm) return x;
-    int gamma = add_weight(b, "final.gamma", "i", WEIGHT_FINAL_GAMMA),
-        beta = add_weight(b, "final.beta", "i", WEIGHT_FINAL_BETA);
-    return add(b, "final.norm", FINAL_NORM, &kind_layernorm, "final.norm", "bji", (const int[]){x, gamma, beta}, NULL);
+    return builder_norm(b, "final.norm", FINAL_NORM, builder_value(b, "final.norm", "bji"), x,
+                        (const char *const[]){"final.gamma", "final.beta"}, "i", WEIGHT_FINAL_GAMMA);
 }
 
 static const struct op_kind *head_kind(wherry_head_activation activation)
@@ -93,21 +92,29 @@ static int add_row(struct builder *b, int x)
     return add(b, "pool", POOL, &kind_pool_row, "pool", "bi", (const int[]){x, rows, -1}, NULL);
 }
 
-/* Rows that a dense layer stands on: of all sequences, or of those that have a label. */
+/* Rows that a dense layer stands on: of sequences, of tokens, or of sequences that have a label. */
 static const struct dense_rows {
     const char *made, *einsum;
-} all_sequences = {"bo", "bi,oi->bo"}, labelled_sequences = {"bSo", "bSi,oi->bSo"};
+} dense_of_sequences = {"bo", "bi,oi->bo"}, dense_of_tokens = {"bjo", "bji,oi->bjo"},
+  dense_of_labelled = {"bSo", "bSi,oi->bSo"};
 
-/* A dense layer on the first token's row: BERT's pooler, and what stands before a classifier. */
+/* A dense layer on such rows: BERT's pooler, and what stands before a classifier. */
 static int add_dense(struct builder *b, int x, const struct dense_rows *rows, const struct op_kind *activation)
 {
+    const wherry_model_config *config = b->options->config;
     char name[32];
     x = add(b, "pooler", POOLER, &kind_contract, "pooler", rows->made, (const int[]){x, add_pooler(b), -1},
             rows->einsum);
-    int bias = add_weight(b, "b_pooler", "o", WEIGHT_POOLER_BIAS);
-    x = add(b, "pooler_bias", POOLER_BIAS, &kind_bias, "pooler_biased", rows->made, (const int[]){x, bias, -1}, NULL);
+    if (!(config->without & WHERRY_WITHOUT_HEAD_BIAS)) {
+        int bias = add_weight(b, "b_pooler", "o", WEIGHT_POOLER_BIAS);
+        x = add(b, "pooler_bias", POOLER_BIAS, &kind_bias, "pooler_biased", rows->made, (const int[]){x, bias, -1},
+                NULL);
+    }
     snprintf(name, sizeof name, "pooler_%s", activation->name);
-    return add(b, name, POOLER_TANH, activation, name, rows->made, (const int[]){x, -1, -1}, NULL);
+    x = add(b, name, POOLER_TANH, activation, name, rows->made, (const int[]){x, -1, -1}, NULL);
+    if (!config->head_norm) return x;
+    return builder_norm(b, "head_norm", MODULE_NORM, builder_value(b, "head_norm", rows->made), x,
+                        (const char *const[]){"gamma_head", "beta_head"}, "o", WEIGHT_HEAD_GAMMA);
 }
 
 /* ---- modules after the pooling ---- */
@@ -189,7 +196,7 @@ static int add_embedding(struct builder *b, int x)
         x = add_pool(b, options->pool, x);
     }
     if (options->pool == WHERRY_POOL_POOLER) {
-        x = add_dense(b, x, &all_sequences, &kind_tanh);
+        x = add_dense(b, x, &dense_of_sequences, &kind_tanh);
         letters = LETTERS_POOLER;
     }
     x = add_modules(b, tokens, &letters, x);
@@ -207,18 +214,23 @@ static int add_classifier(struct builder *b, int x, const char *of, char letter)
     bool tokens = of[1], dense = letter == 'o';
     const char *made = tokens ? "bjc" : "bc";
     snprintf(einsum, sizeof einsum, "%s%c,c%c->%s", of, letter, letter, made);
-    int w = add_weight(b, "w_classifier", dense ? "co" : "ci", WEIGHT_CLASSIFIER),
-        bias = add_weight(b, "b_classifier", "c", WEIGHT_CLASSIFIER_BIAS);
+    int w = add_weight(b, "w_classifier", dense ? "co" : "ci", WEIGHT_CLASSIFIER);
     x = add(b, "classifier", CLASSIFIER, &kind_contract, "classes", made, (const int[]){x, w, -1}, einsum);
+    if (b->options->config->without & WHERRY_WITHOUT_CLASSIFIER_BIAS) return x;
+    int bias = add_weight(b, "b_classifier", "c", WEIGHT_CLASSIFIER_BIAS);
     return add(b, "classifier_bias", CLASSIFIER_BIAS, &kind_bias, "logits", made, (const int[]){x, bias, -1}, NULL);
 }
 
-static int add_classes(struct builder *b, int x)
+static int add_classes(struct builder *b, bool tokens, int x)
 {
-    wherry_head_activation activation = b->options->config->head_activation;
-    x = add_pool(b, WHERRY_POOL_CLS, x);
-    if (activation == WHERRY_HEAD_PLAIN) return add_classifier(b, x, "b", 'i');
-    return add_classifier(b, add_dense(b, x, &all_sequences, head_kind(activation)), "b", 'o');
+    const wherry_model_config *config = b->options->config;
+    const char *of = tokens ? "bj" : "b";
+    wherry_pool pool = config->head_mean ? WHERRY_POOL_MEAN : config->head_last ? WHERRY_POOL_LAST : WHERRY_POOL_CLS;
+    if (!tokens) x = add_pool(b, pool, x);
+    if (config->head_activation == WHERRY_HEAD_PLAIN) return add_classifier(b, x, of, 'i');
+    return add_classifier(
+        b, add_dense(b, x, tokens ? &dense_of_tokens : &dense_of_sequences, head_kind(config->head_activation)), of,
+        'o');
 }
 
 /* ---- the vocabulary ---- */
@@ -247,15 +259,15 @@ static int add_word_rows(struct builder *b, int x, const struct head_rows *rows)
     snprintf(einsum, sizeof einsum, "%si,%si->%s", of, own, made);
     x = add(b, "vocabulary_dense", VOCABULARY_DENSE, &kind_contract, "vocabulary_dense", made, (const int[]){x, w, -1},
             einsum);
-    int bias = add_weight(b, "b_vocabulary", own, WEIGHT_VOCABULARY_DENSE_BIAS);
-    x = add(b, "vocabulary_dense_bias", VOCABULARY_DENSE_BIAS, &kind_bias, "vocabulary_biased", made,
-            (const int[]){x, bias, -1}, NULL);
+    if (!(b->options->config->without & WHERRY_WITHOUT_HEAD_BIAS)) {
+        int bias = add_weight(b, "b_vocabulary", own, WEIGHT_VOCABULARY_DENSE_BIAS);
+        x = add(b, "vocabulary_dense_bias", VOCABULARY_DENSE_BIAS, &kind_bias, "vocabulary_biased", made,
+                (const int[]){x, bias, -1}, NULL);
+    }
     x = add(b, "vocabulary_activation", VOCABULARY_ACTIVATION, head_kind(b->options->config->head_activation),
             "vocabulary_active", made, (const int[]){x, -1, -1}, NULL);
-    int gamma = add_weight(b, "gamma_vocabulary", own, WEIGHT_VOCABULARY_GAMMA),
-        beta = add_weight(b, "beta_vocabulary", own, WEIGHT_VOCABULARY_BETA);
-    return add(b, "vocabulary_norm", VOCABULARY_NORM, &kind_layernorm, "vocabulary_norm", row,
-               (const int[]){x, gamma, beta}, NULL);
+    return builder_norm(b, "vocabulary_norm", VOCABULARY_NORM, builder_value(b, "vocabulary_norm", row), x,
+                        (const char *const[]){"gamma_vocabulary", "beta_vocabulary"}, own, WEIGHT_VOCABULARY_GAMMA);
 }
 
 /* The table that embeds words, or the head's own. */
@@ -296,7 +308,7 @@ static int add_entropies(struct builder *b, int x)
 {
     int masked, next, both = builder_entropies(b, &masked, &next);
     add_entropy(b, x, masked);
-    x = add_dense(b, builder_next_rows(b, x), &labelled_sequences, &kind_tanh);
+    x = add_dense(b, builder_next_rows(b, x), &dense_of_labelled, &kind_tanh);
     int w = add_weight(b, "w_next", "zo", WEIGHT_NEXT), bias = add_weight(b, "b_next", "z", WEIGHT_NEXT_BIAS);
     x = add(b, "next", CLASSIFIER, &kind_contract, "next_scores", "bSz", (const int[]){x, w, -1}, "bSo,zo->bSz");
     x = add(b, "next_bias", CLASSIFIER_BIAS, &kind_bias, "next_logits", "bSz", (const int[]){x, bias, -1}, NULL);
@@ -328,9 +340,9 @@ int builder_head(struct builder *b, int x)
     x = add_final_norm(b, x);
     switch (b->options->output) {
     case WHERRY_OUTPUT_CLASSES:
-        return add_classes(b, x);
+        return add_classes(b, false, x);
     case WHERRY_OUTPUT_TOKEN_CLASSES:
-        return add_classifier(b, x, "bj", 'i');
+        return add_classes(b, true, x);
     case WHERRY_OUTPUT_VOCABULARY:
         return add_scores(b, add_row(b, x), &of_sequences);
     case WHERRY_OUTPUT_WORDS:

@@ -86,6 +86,7 @@ static void set_batched(const struct graph *g, const struct op *o, struct call *
     set_operands(g, call);
     call_set(call, CONST_HEADS, g->dims.of['h']);
     call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
+    if (graph_key_heads(g)) call_set(call, CONST_KEY_HEADS, graph_key_heads(g));
     if (of_interleaved_qkv(g, o)) call_set(call, CONST_QKV_INTERLEAVED, 1);
     call_set(call, CONST_BATCHED,
              letter == 'p'   ? BATCHED_SCORES
@@ -106,7 +107,7 @@ static void set_slices(const struct graph *g, struct call *call)
             if (call->arguments[i].slot != at[k][0] || tensor < 0 || g->tensors[tensor].parent < 0) continue;
             if (g->tensors[tensor].strip) continue; /* an argument of its own */
             call_set(call, at[k][2], tensor_row_offset(g, tensor));
-            bool rows = g->tensors[tensor_owner(g, tensor)].dims[0] != 'q';
+            bool rows = !strchr("qQ", g->tensors[tensor_owner(g, tensor)].dims[0]);
             if (rows) call_set(call, at[k][1], tensor_row_stride(g, tensor));
         }
 }
@@ -173,61 +174,8 @@ CONSTANTS(constants_contract)
     } else {
         call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
         call_set(call, CONST_K, tensor_row_length(g, o->in[0]));
+        if (g->tensors[o->in[1]].int8) call_set(call, CONST_SCALES, tensor_scales_at(g, o->in[1]));
     }
-}
-
-static void set_scores(const struct graph *g, const struct op *o, struct call *call)
-{
-    call_set(call, CONST_HEADS, g->dims.of['h']);
-    call_set_float(call, CONST_SCALE, o->attribute);
-}
-
-CONSTANTS(constants_softmax)
-{
-    set_scores(g, o, call);
-    if (o->out[1] >= 0 && group_writes(group, o->out[1])) call_set(call, CONST_LSE, LSE_WRITE);
-}
-
-CONSTANTS(constants_softmax_recompute)
-{
-    (void)group;
-    set_scores(g, o, call);
-    call_set(call, CONST_LSE, LSE_READ);
-}
-
-CONSTANTS(constants_softmax_dx)
-{
-    (void)group;
-    set_scores(g, o, call);
-    if (o->in[2] >= 0) call_set(call, CONST_DELTA, 1);
-}
-
-/* Alone it is a softmax that softens nothing. */
-CONSTANTS(constants_scores_bias)
-{
-    bool alone = true;
-    for (int i = 0; i < group->count; i++) alone &= g->ops[group->ops[i]].kind->class_ != WHERRY_CLASS_NORMALIZATION;
-    set_scores(g, o, call);
-    call_set(call, CONST_RELATIVE, g->relative_distance);
-    if (alone) call_set(call, CONST_SOFTMAX, 0);
-}
-
-CONSTANTS(constants_distance_sums)
-{
-    (void)group;
-    (void)o;
-    call_set(call, CONST_HEADS, g->dims.of['h']);
-    call_set(call, CONST_RELATIVE, g->relative_distance);
-}
-
-/* A work-group for each element of the table. */
-CONSTANTS(constants_distance_dw)
-{
-    (void)group;
-    set_scores(g, o, call);
-    call_set(call, CONST_RELATIVE, g->relative_distance);
-    call_set(call, CONST_M, tensor_row_length(g, o->out[0]));
-    if (o->in[1] >= 0) call_set(call, CONST_RESIDUAL, 1);
 }
 
 uint32_t dropout_threshold(float probability)
@@ -350,12 +298,20 @@ CONSTANTS(constants_relu_dx)
         call_set(call, CONST_KEPT, 1);
 }
 
+/* How a norm or its gradient is computed, where it is no layernorm with a beta. */
+static void set_norm(const struct op *o, int beta, struct call *call)
+{
+    call_set_float(call, CONST_EPSILON, o->attribute);
+    if (o->norm) call_set(call, CONST_RMS, o->norm);
+    if (beta < 0) call_set(call, CONST_BETA, 0);
+}
+
 CONSTANTS(constants_layernorm)
 {
     bool result = is_after(g, group, o, constants_contract);
     set_rows(g, o, call);
     call_set(call, result ? CONST_NORM_Y : CONST_NORM, 1);
-    call_set_float(call, CONST_EPSILON, o->attribute);
+    set_norm(o, o->in[2], call);
 }
 
 /* N and ROWS of what is summed over its rows. */
@@ -379,7 +335,7 @@ CONSTANTS(constants_norm_dw)
     (void)group;
     set_columns(g, o, call);
     call_set(call, CONST_NORM_DW, 1);
-    call_set_float(call, CONST_EPSILON, o->attribute);
+    set_norm(o, o->out[1], call);
 }
 
 CONSTANTS(constants_norm_dx)
@@ -387,7 +343,7 @@ CONSTANTS(constants_norm_dx)
     (void)group;
     set_rows(g, o, call);
     call_set(call, CONST_NORM_DX, 1);
-    call_set_float(call, CONST_EPSILON, o->attribute);
+    set_norm(o, o->in[2], call);
 }
 
 /* The gradient of a table: its rows, and the list that names one for every token. */

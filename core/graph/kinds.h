@@ -36,13 +36,14 @@ extern const struct op_kind kind_gather, kind_gather_position, kind_gather_type;
 extern const struct op_kind kind_contract;                                       /* einsum of two operands */
 extern const struct op_kind kind_bias, kind_add, kind_dropout;
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_silu, kind_tanh;
-extern const struct op_kind kind_gate;   /* of two neighbours, one through an activation, times the other */
-extern const struct op_kind kind_rotary; /* turns pairs of channels of Q and K by the token's position */
+extern const struct op_kind kind_gate;       /* of two neighbours, one through an activation, times the other */
+extern const struct op_kind kind_heads_norm; /* of each head of Q and K, by its root mean square */
+extern const struct op_kind kind_rotary;     /* turns pairs of channels of Q and K by the token's position */
 extern const struct op_kind kind_gelu_slope, kind_gelu_tanh_slope;  /* what their gradients multiply with */
 extern const struct op_kind kind_log1p_relu, kind_log1p_log1p_relu; /* log(1 + relu(x)), and log(1 + that) */
 extern const struct op_kind kind_softmax;                           /* scaled */
 extern const struct op_kind kind_scores_bias;                       /* by the distance of key and query */
-extern const struct op_kind kind_layernorm;
+extern const struct op_kind kind_layernorm, kind_rmsnorm;           /* their third input, the bias, may be missing */
 extern const struct op_kind kind_pool_mean, kind_pool_cls, kind_pool_max;
 extern const struct op_kind kind_pool_row, kind_pool_last, kind_pool_sum, kind_pool_sqrt, kind_pool_weighted;
 extern const struct op_kind kind_normalize; /* L2 */
@@ -55,10 +56,11 @@ extern const struct op_kind kind_relu_dx, kind_gelu_dx, kind_gelu_tanh_dx, kind_
 extern const struct op_kind kind_gate_dx, kind_rotary_dx;
 extern const struct op_kind kind_given_dx;   /* times a slope */
 extern const struct op_kind kind_column_sum; /* the gradient of a bias */
-extern const struct op_kind kind_norm_dw, kind_norm_dx;
+extern const struct op_kind kind_norm_dw, kind_norm_dx, kind_rmsnorm_dw, kind_rmsnorm_dx;
+extern const struct op_kind kind_heads_norm_dw, kind_heads_norm_dx;
 extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatter_type; /* of embedding tables */
 extern const struct op_kind kind_transpose; /* a weight in its other order */
-extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_max_dx, kind_normalize_dx;
+extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_last_dx, kind_pool_max_dx, kind_normalize_dx;
 
 /* Of losses (loss.c); each may be the last but for its sum. */
 extern const struct op_kind kind_take, kind_take_dx;   /* some of each example's rows, cut; they go back beside zeros */

@@ -22,6 +22,7 @@
     {"pooler_tb",        "columns",            LAUNCH_PARTS,      {POOLER_TANH_DX, POOLER_BIAS_DW}}, \
     {"final_norm_dxw",   "layernorm_backward", LAUNCH_PARTS,      {FINAL_NORM_DW, FINAL_NORM_DX}}, \
     {"embed_norm_dxw",   "layernorm_backward", LAUNCH_PARTS,      {EMBED_NORM_DW, EMBED_NORM_DX}}, \
+    {"heads_norm_dxw",   "heads_norm_backward",LAUNCH_PARTS,      {HEADS_NORM_DW, HEADS_NORM_DX}}, \
     {"activation_again", "map",                LAUNCH_ELEMENTS,   {ACTIVATION_RECOMPUTE, ACTIVATION_DROPOUT_RECOMPUTE}}, \
     {"gate_again",       "gate",               LAUNCH_ELEMENTS,   {ACTIVATION_RECOMPUTE, ACTIVATION_DROPOUT_RECOMPUTE}}
 
@@ -32,6 +33,7 @@ static const struct plan_row paper[] = {
     {"embed_project_b",  "map",                LAUNCH_ELEMENTS,   {EMBED_PROJECT_BIAS}},
     {"aib",              "map",                LAUNCH_ELEMENTS,   {QKV_BIAS}},
     {"aib",              "rotary",             LAUNCH_ELEMENTS,   {QKV_BIAS, ROTARY}},
+    {"heads_norm",       "heads_norm",         LAUNCH_SCORE_ROWS, {HEADS_NORM, ROTARY}},
     {"qkt",              "bgemm",              LAUNCH_SCORES,     {SCORES}},
     {"sm",               "softmax",            LAUNCH_SCORE_ROWS, {SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT}},
     {"gamma",            "bgemm",              LAUNCH_QUERIES,    {CONTEXT}},
@@ -82,6 +84,7 @@ static const struct plan_row flash[] = {
     {"embed_project",    "gemm",               LAUNCH_TILES,      {EMBED_PROJECT, EMBED_PROJECT_BIAS}},
     {"qkv",              "gemm",               LAUNCH_TILES,      {QKV, QKV_BIAS, ROTARY}},
     {"qkv",              "gemm",               LAUNCH_TILES,      {QKV, QKV_BIAS}},
+    {"heads_norm",       "heads_norm",         LAUNCH_SCORE_ROWS, {HEADS_NORM, ROTARY}},
     {"attention",        "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT}},
     {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}},
     {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION_SLOPE, ACTIVATION, ACTIVATION_DROPOUT}},
@@ -93,8 +96,8 @@ static const struct plan_row flash[] = {
     /* Few rows: a product's work-groups read all of their rows, and normalize them on the way. */
     {"norm1_lin1",       "gemm",               LAUNCH_TILES,      {NORM1, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}, NORM_POST, .optional = true},
     {"attention_out",    "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT, OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}, .optional = true},
-    {"norm2_qkv",        "gemm",               LAUNCH_TILES,      {NORM2, NEXT_LAYER, QKV, QKV_BIAS}, NORM_POST, .optional = true},
-    {"norm1_qkv",        "gemm",               LAUNCH_TILES,      {NORM1, QKV, QKV_BIAS}, NORM_PRE, .optional = true},
+    {"norm2_qkv",        "gemm",               LAUNCH_TILES,      {NORM2, NEXT_LAYER, QKV, QKV_BIAS, ROTARY}, NORM_POST, .optional = true},
+    {"norm1_qkv",        "gemm",               LAUNCH_TILES,      {NORM1, QKV, QKV_BIAS, ROTARY}, NORM_PRE, .optional = true},
     {"norm2_lin1",       "gemm",               LAUNCH_TILES,      {NORM2, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}, NORM_PRE, .optional = true},
     /* Many rows: where a product's tiles hold whole rows, their makers normalize them. */
     {"out_norm1",        "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL, NORM1}, NORM_POST, .optional = true},

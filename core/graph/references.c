@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/kinds.h"
+#include "graph/mask.h"
 #include "interface/interface.h"
 #include "interface/random.h"
 
@@ -94,19 +95,32 @@ REFERENCE(reference_dropout)
             for (size_t j = 0, statistic = b->offsets[s] * (size_t)g->dims.of['h'] + h; j < length;                    \
                  j++, statistic += g->dims.of['h'])
 
+/* y = what the exponential is taken of, of the row of query j: -infinity for keys that it does not see. */
+static void scale_scores(const struct graph *g, const struct op *o, size_t head, size_t j, size_t length,
+                         const double *x, double *y)
+{
+    struct mask mask = graph_mask(g, o->layer);
+    double slope = mask.alibi ? mask_slope(g->dims.of['h'], (uint32_t)head) : 0;
+    for (size_t k = 0; k < length; k++) {
+        double apart = k < j ? (double)(j - k) : (double)(k - j);
+        y[k] = mask_sees(&mask, (int64_t)j, (int64_t)k) ? o->attribute * x[k] - slope * apart : -INFINITY;
+    }
+}
+
 REFERENCE(reference_softmax)
 {
     (void)e;
     const double *x = value(g, v, o->in[0]);
-    double *y = value(g, v, o->out[0]), scale = o->attribute;
+    double *y = value(g, v, o->out[0]);
     double *lse = o->out[1] >= 0 ? value(g, v, o->out[1]) : NULL;
     FOR_SCORE_ROWS(s, h, j, length, statistic)
     {
-        double max = x[0], sum = 0;
-        for (size_t i = 1; i < length; i++) max = x[i] > max ? x[i] : max;
-        for (size_t i = 0; i < length; i++) sum += y[i] = exp(scale * (x[i] - max));
+        double max = -INFINITY, sum = 0;
+        scale_scores(g, o, h, j, length, x, y);
+        for (size_t i = 0; i < length; i++) max = y[i] > max ? y[i] : max;
+        for (size_t i = 0; i < length; i++) sum += y[i] = exp(y[i] - max);
         for (size_t i = 0; i < length; i++) y[i] /= sum;
-        if (lse) lse[statistic] = scale * max + log(sum);
+        if (lse) lse[statistic] = max + log(sum);
         x += length;
         y += length;
     }
@@ -117,10 +131,11 @@ REFERENCE(reference_softmax_recompute)
 {
     (void)e;
     const double *x = value(g, v, o->in[0]), *lse = value(g, v, o->in[1]);
-    double *y = value(g, v, o->out[0]), scale = o->attribute;
+    double *y = value(g, v, o->out[0]);
     FOR_SCORE_ROWS(s, h, j, length, statistic)
     {
-        for (size_t i = 0; i < length; i++) y[i] = exp(scale * x[i] - lse[statistic]);
+        scale_scores(g, o, h, j, length, x, y);
+        for (size_t i = 0; i < length; i++) y[i] = exp(y[i] - lse[statistic]);
         x += length;
         y += length;
     }
@@ -173,31 +188,32 @@ REFERENCE(reference_column_sum)
     return true;
 }
 
-/* Mean and 1 / sqrt(variance + epsilon) of a row. */
-static double row_statistics(const double *x, size_t cols, double epsilon, double *mean)
+/* Mean and 1 / sqrt(variance + epsilon) of a row; of an RMS norm's the mean counts as 0. */
+static double row_statistics(const struct op *o, const double *x, size_t cols, double *mean)
 {
     double variance = 0;
     *mean = 0;
-    for (size_t c = 0; c < cols; c++) *mean += x[c];
+    for (size_t c = 0; c < cols && !o->norm; c++) *mean += x[c];
     *mean /= (double)cols;
     for (size_t c = 0; c < cols; c++) variance += (x[c] - *mean) * (x[c] - *mean);
-    return 1 / sqrt(variance / (double)cols + epsilon);
+    return 1 / sqrt(variance / (double)cols + o->attribute);
 }
+
+/* What a norm multiplies with, of its weight. */
+static double norm_scale(const struct op *o, double gamma) { return o->norm == RMS_ONE_GAMMA ? 1 + gamma : gamma; }
 
 REFERENCE(reference_norm_dw)
 {
     (void)e;
     size_t cols = tensor_row_length(g, o->in[0]), rows = (size_t)tensor_elements(g, b, o->in[0]) / cols;
     const double *d = value(g, v, o->in[0]), *x = value(g, v, o->in[1]);
-    double *d_gamma = value(g, v, o->out[0]), *d_beta = value(g, v, o->out[1]), mean;
+    double *d_gamma = value(g, v, o->out[0]), *d_beta = o->out[1] >= 0 ? value(g, v, o->out[1]) : NULL, mean;
     memset(d_gamma, 0, cols * sizeof *d_gamma);
-    memset(d_beta, 0, cols * sizeof *d_beta);
+    if (d_beta) memset(d_beta, 0, cols * sizeof *d_beta);
     for (size_t r = 0; r < rows; r++, d += cols, x += cols) {
-        double rstd = row_statistics(x, cols, o->attribute, &mean);
-        for (size_t c = 0; c < cols; c++) {
-            d_gamma[c] += d[c] * (x[c] - mean) * rstd;
-            d_beta[c] += d[c];
-        }
+        double rstd = row_statistics(o, x, cols, &mean);
+        for (size_t c = 0; c < cols; c++) d_gamma[c] += d[c] * (x[c] - mean) * rstd;
+        for (size_t c = 0; c < cols && d_beta; c++) d_beta[c] += d[c];
     }
     return true;
 }
@@ -209,14 +225,15 @@ REFERENCE(reference_norm_dx)
     const double *d = value(g, v, o->in[0]), *x = value(g, v, o->in[1]), *gamma = value(g, v, o->in[2]);
     double *y = value(g, v, o->out[0]), mean;
     for (size_t r = 0; r < rows; r++, d += cols, x += cols, y += cols) {
-        double rstd = row_statistics(x, cols, o->attribute, &mean), sum = 0, product = 0;
+        double rstd = row_statistics(o, x, cols, &mean), sum = 0, product = 0;
         for (size_t c = 0; c < cols; c++) {
-            sum += d[c] * gamma[c];
-            product += d[c] * gamma[c] * (x[c] - mean) * rstd;
+            sum += o->norm ? 0 : d[c] * norm_scale(o, gamma[c]);
+            product += d[c] * norm_scale(o, gamma[c]) * (x[c] - mean) * rstd;
         }
         sum /= (double)cols;
         product /= (double)cols;
-        for (size_t c = 0; c < cols; c++) y[c] = rstd * (d[c] * gamma[c] - sum - (x[c] - mean) * rstd * product);
+        for (size_t c = 0; c < cols; c++)
+            y[c] = rstd * (d[c] * norm_scale(o, gamma[c]) - sum - (x[c] - mean) * rstd * product);
     }
     return true;
 }
@@ -262,7 +279,7 @@ REFERENCE(reference_pool_mean_dx)
     return true;
 }
 
-/* The one row that was taken: the first, or that of the largest value where the values are there (max). */
+/* The one row that was taken: the first, the last, or that of the largest value where the values are there (max). */
 REFERENCE(reference_pool_row_dx)
 {
     (void)e;
@@ -272,7 +289,7 @@ REFERENCE(reference_pool_row_dx)
     for (uint32_t s = 0; s < b->sequences; s++, d += cols) {
         size_t first = b->offsets[s], count = b->offsets[s + 1] - first;
         for (size_t c = 0; c < cols; c++) {
-            size_t chosen = first;
+            size_t chosen = o->kind == &kind_pool_last_dx ? first + count - 1 : first;
             for (size_t r = first; x && r < first + count; r++)
                 if (x[r * cols + c] > x[chosen * cols + c]) chosen = r;
             for (size_t r = first; r < first + count; r++) y[r * cols + c] = r == chosen ? d[c] : 0;
@@ -302,15 +319,12 @@ REFERENCE(reference_layernorm)
 {
     (void)e;
     size_t cols = tensor_row_length(g, o->out[0]), rows = (size_t)tensor_elements(g, b, o->out[0]) / cols;
-    const double *x = value(g, v, o->in[0]), *gamma = value(g, v, o->in[1]), *beta = value(g, v, o->in[2]);
-    double *y = value(g, v, o->out[0]);
+    const double *x = value(g, v, o->in[0]), *gamma = value(g, v, o->in[1]),
+                 *beta = o->in[2] >= 0 ? value(g, v, o->in[2]) : NULL;
+    double *y = value(g, v, o->out[0]), mean;
     for (size_t r = 0; r < rows; r++, x += cols, y += cols) {
-        double mean = 0, variance = 0;
-        for (size_t c = 0; c < cols; c++) mean += x[c];
-        mean /= (double)cols;
-        for (size_t c = 0; c < cols; c++) variance += (x[c] - mean) * (x[c] - mean);
-        double rstd = 1 / sqrt(variance / (double)cols + o->attribute);
-        for (size_t c = 0; c < cols; c++) y[c] = (x[c] - mean) * rstd * gamma[c] + beta[c];
+        double rstd = row_statistics(o, x, cols, &mean);
+        for (size_t c = 0; c < cols; c++) y[c] = (x[c] - mean) * rstd * norm_scale(o, gamma[c]) + (beta ? beta[c] : 0);
     }
     return true;
 }

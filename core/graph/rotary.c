@@ -6,6 +6,7 @@
 
 #include "graph/group.h"
 #include "graph/kind_constants.h"
+#include "graph/kinds.h"
 #include "graph/references.h"
 #include "interface/interface.h"
 
@@ -17,13 +18,14 @@ static bool turn(const struct graph *g, const struct op *o, const struct batch_s
     double *y = v->of[tensor_owner(g, o->out[0])];
     size_t p = g->dims.of['p'], n = tensor_row_length(g, o->out[0]);
     bool interleaved = dims_qkv_interleaved(g->tensors[o->out[0]].dims);
+    size_t first = tensor_turned(g, o->out[0]);
     for (size_t r = 0; r < b->tokens; r++, x += n, y += n) {
         if (positions[r] >= g->dims.of['m'])
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: position %u of %u", o->name, positions[r],
                         g->dims.of['m']);
         for (size_t c = 0; c < n; c += 2) {
             const double *angle = table + positions[r] * p + c % p;
-            bool turned = interleaved ? c / p % 3 < 2 : c < n / 3 * 2;
+            bool turned = interleaved ? c / p % 3 < 2 : c < first;
             double cosine = turned ? angle[0] : 1, sine = turned ? sense * angle[1] : 0;
             y[c] = x[c] * cosine - x[c + 1] * sine;
             y[c + 1] = x[c + 1] * cosine + x[c] * sine;
@@ -36,23 +38,20 @@ REFERENCE(reference_rotary) { return turn(g, o, b, v, 1, e); }
 
 REFERENCE(reference_rotary_dx) { return turn(g, o, b, v, -1, e); }
 
-static void set_rotary(const struct graph *g, const struct op *o, struct call *call, uint32_t sense)
+/* In a group with norms of heads a row of the kernel is a head. */
+static void set_rotary(const struct graph *g, const struct group *group, const struct op *o, struct call *call,
+                       uint32_t sense)
 {
+    call_set(call, CONST_ROTARY, sense);
+    for (int i = 0; i < group->count; i++)
+        if (g->ops[group->ops[i]].kind == &kind_heads_norm) return;
     call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
     call_set(call, CONST_ROWS, dims_rows(g->tensors[o->out[0]].dims));
     call_set(call, CONST_HEAD_DIM, g->dims.of['p']);
-    call_set(call, CONST_ROTARY, sense);
+    if (graph_key_heads(g)) call_set(call, CONST_KEY_HEADS, graph_key_heads(g));
     if (dims_qkv_interleaved(g->tensors[o->out[0]].dims)) call_set(call, CONST_QKV_INTERLEAVED, 1);
 }
 
-CONSTANTS(constants_rotary)
-{
-    (void)group;
-    set_rotary(g, o, call, ROTARY_FORWARD);
-}
+CONSTANTS(constants_rotary) { set_rotary(g, group, o, call, ROTARY_FORWARD); }
 
-CONSTANTS(constants_rotary_dx)
-{
-    (void)group;
-    set_rotary(g, o, call, ROTARY_BACKWARD);
-}
+CONSTANTS(constants_rotary_dx) { set_rotary(g, group, o, call, ROTARY_BACKWARD); }

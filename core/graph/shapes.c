@@ -1,4 +1,5 @@
 /* Sizes, strides and orders of tensors, and the letters of einsums. */
+#include <ctype.h>
 #include <string.h>
 
 #include "graph/group.h"
@@ -63,7 +64,7 @@ uint32_t tensor_row_pitch(const struct graph *g, int tensor)
     return g->tensors[tensor].pitch ? g->tensors[tensor].pitch : tensor_row_length(g, tensor);
 }
 
-static uint32_t letters_volume(const struct graph *g, const char *letters)
+uint32_t letters_volume(const struct graph *g, const char *letters)
 {
     uint32_t n = 1;
     for (const char *c = letters; *c; c++) n *= g->dims.of[(unsigned char)*c];
@@ -73,13 +74,13 @@ static uint32_t letters_volume(const struct graph *g, const char *letters)
 /* The owner's letters from the stack's on. A slice has the same ones before it, and its own from the same place on. */
 static const char *slice_letters(const struct graph *g, int tensor)
 {
-    return strpbrk(g->tensors[tensor_owner(g, tensor)].dims, "qn");
+    return strpbrk(g->tensors[tensor_owner(g, tensor)].dims, "qnQ");
 }
 
 uint32_t tensor_row_stride(const struct graph *g, int tensor)
 {
     if (g->tensors[tensor].parent < 0 || g->tensors[tensor].strip) return tensor_row_length(g, tensor);
-    return letters_volume(g, strpbrk(g->tensors[tensor_owner(g, tensor)].dims, "qhn"));
+    return letters_volume(g, strpbrk(g->tensors[tensor_owner(g, tensor)].dims, "qhnQ"));
 }
 
 uint32_t tensor_slice_stride(const struct graph *g, int tensor)
@@ -101,6 +102,19 @@ uint32_t tensor_slice_length(const struct graph *g, int tensor)
     const struct tensor *t = &g->tensors[tensor];
     if (t->parent < 0 || t->strip) return tensor_row_length(g, tensor);
     return letters_volume(g, t->dims + (slice_letters(g, tensor) - g->tensors[t->parent].dims));
+}
+
+uint32_t graph_key_heads(const struct graph *g) { return g->dims.of['G'] > 1 ? g->dims.of['H'] : 0; }
+
+/* Of `n` rows or columns with these letters, those of Q and K: all heads but V's. */
+static uint32_t turned_of(const struct graph *g, const char *letters, uint32_t n)
+{
+    return strchr(letters, 'q') ? n / 3 * 2 : strchr(letters, 'Q') ? n - g->dims.of['H'] * g->dims.of['p'] : n;
+}
+
+uint32_t tensor_turned(const struct graph *g, int tensor)
+{
+    return turned_of(g, g->tensors[tensor].dims, tensor_row_length(g, tensor));
 }
 
 bool dims_qkv_interleaved(const char *dims)
@@ -128,8 +142,8 @@ bool tensor_reordered(const struct graph *g, int tensor, struct matrix_order *ou
                                  .channels = gated   ? 1
                                              : whole ? g->dims.of['p']
                                                      : 0};
-    if (t->paired) out->paired = 2 * (uint64_t)g->dims.of['h'] * g->dims.of['p'], out->half = g->dims.of['p'] / 2;
     out->rows = letters_volume(g, model) / out->columns;
+    if (t->paired) out->paired = turned_of(g, model, (uint32_t)out->rows), out->half = g->dims.of['p'] / 2;
     return true;
 }
 
@@ -171,7 +185,7 @@ int einsum_letters(const char *einsum, char letters[16])
 {
     int n = 0;
     for (const char *c = einsum; *c; c++)
-        if (((*c >= 'a' && *c <= 'z') || *c == 'S') && !memchr(letters, *c, (size_t)n) && n < 15) letters[n++] = *c;
+        if (isalpha((unsigned char)*c) && !memchr(letters, *c, (size_t)n) && n < 15) letters[n++] = *c;
     letters[n] = 0;
     return n;
 }
@@ -191,7 +205,25 @@ void einsum_operand(const char *einsum, int operand, char letters[16])
 size_t tensor_element_bytes(const struct graph *g, int tensor, size_t storage)
 {
     const struct tensor *t = &g->tensors[tensor];
-    return t->bf16 ? 2 : t->u32 || t->f32 ? 4 : storage;
+    return t->int8 ? 1 : t->bf16 ? 2 : t->u32 || t->f32 ? 4 : storage;
+}
+
+/* They begin on 16 bytes. */
+uint32_t tensor_scales_at(const struct graph *g, int tensor)
+{
+    return (letters_volume(g, g->tensors[tensor].dims) + 15) / 16 * 4;
+}
+
+uint32_t tensor_scales(const struct graph *g, int tensor)
+{
+    return letters_volume(g, g->tensors[tensor].dims) / g->tensors[tensor].int8;
+}
+
+uint64_t tensor_scale_bytes(const struct graph *g, int tensor)
+{
+    if (!g->tensors[tensor].int8) return 0;
+    return ((uint64_t)tensor_scales_at(g, tensor) + tensor_scales(g, tensor)) * sizeof(float) -
+           letters_volume(g, g->tensors[tensor].dims);
 }
 
 int tensor_maker(const struct graph *g, int tensor)

@@ -6,23 +6,17 @@
 #include "base/half.h"
 #include "graph/kinds.h"
 
-void doubles_from_storage(const void *storage, bool f16, size_t count, double *out)
+void doubles_from_storage(const void *storage, enum storage type, size_t count, double *out)
 {
-    const float *f32 = storage;
-    const uint16_t *half = storage;
-    for (size_t i = 0; i < count; i++) out[i] = f16 ? half_to_float(half[i]) : f32[i];
+    if (type == STORAGE_F32)
+        for (size_t i = 0; i < count; i++) out[i] = (double)((const float *)storage)[i];
+    else
+        for (size_t i = 0; i < count; i++) out[i] = (double)storage_float(type, storage, i);
 }
 
-void storage_from_doubles(const double *values, bool f16, size_t count, void *out)
+void storage_from_doubles(const double *values, enum storage type, size_t count, void *out)
 {
-    float *f32 = out;
-    uint16_t *half = out;
-    for (size_t i = 0; i < count; i++) {
-        if (f16)
-            half[i] = half_from_float((float)values[i]);
-        else
-            f32[i] = (float)values[i];
-    }
+    for (size_t i = 0; i < count; i++) storage_put(type, (float)values[i], out, i);
 }
 
 /* The element in memory of value number `index`, whose row begins apart from the one before, or is a column. */
@@ -37,36 +31,38 @@ static bool is_contiguous(const struct graph *g, int tensor)
     return !g->tensors[tensor].pitch && !dims_channel_major(g->tensors[tensor].dims);
 }
 
-void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor, bool f16, const void *storage,
+void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor, enum storage type, const void *storage,
                  double *out)
 {
     size_t n = (size_t)tensor_elements(g, b, tensor), length = tensor_row_length(g, tensor);
-    bool half = f16 && !g->tensors[tensor].f32;
-    if (g->tensors[tensor].bf16) {
-        const uint16_t *upper = storage;
-        for (size_t i = 0; i < n; i++) out[i] = (double)bf16_to_float(upper[i]);
+    if (g->tensors[tensor].f32) type = STORAGE_F32;
+    if (g->tensors[tensor].bf16) type = STORAGE_BF16;
+    if (g->tensors[tensor].int8) {
+        const int8_t *rows = storage;
+        const float *scales = (const float *)storage + tensor_scales_at(g, tensor);
+        for (size_t i = 0; i < n; i++) out[i] = rows[i] * (double)scales[i / g->tensors[tensor].int8];
         return;
     }
     if (is_contiguous(g, tensor)) {
-        doubles_from_storage(storage, half, n, out);
+        doubles_from_storage(storage, type, n, out);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        doubles_from_storage((const char *)storage + element_at(g, tensor, length, i) * (half ? 2 : 4), half, 1,
+        doubles_from_storage((const char *)storage + element_at(g, tensor, length, i) * (type ? 2 : 4), type, 1,
                              &out[i]);
 }
 
-void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, bool f16, const double *values,
-                  void *out)
+void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, enum storage type,
+                  const double *values, void *out)
 {
     size_t n = (size_t)tensor_elements(g, b, tensor), length = tensor_row_length(g, tensor);
-    bool half = f16 && !g->tensors[tensor].f32;
+    if (g->tensors[tensor].f32) type = STORAGE_F32;
     if (is_contiguous(g, tensor)) {
-        storage_from_doubles(values, half, n, out);
+        storage_from_doubles(values, type, n, out);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        storage_from_doubles(&values[i], half, 1, (char *)out + element_at(g, tensor, length, i) * (half ? 2 : 4));
+        storage_from_doubles(&values[i], type, 1, (char *)out + element_at(g, tensor, length, i) * (type ? 2 : 4));
 }
 
 bool values_create(const struct graph *g, struct values *out, struct error *e)
@@ -92,7 +88,7 @@ void values_destroy(const struct graph *g, struct values *values)
     memset(values, 0, sizeof *values);
 }
 
-bool values_load(const struct graph *g, const struct group *group, const struct batch_shape *b, bool f16,
+bool values_load(const struct graph *g, const struct group *group, const struct batch_shape *b, enum storage type,
                  tensor_bytes bytes, void *user, struct values *values, struct error *e)
 {
     values_clear(g, values);
@@ -106,7 +102,7 @@ bool values_load(const struct graph *g, const struct group *group, const struct 
         } else if (!values->of[t]) {
             size_t count = (size_t)tensor_elements(g, b, t);
             if (!(values->of[t] = host_alloc(g->host, count, sizeof(double), e))) return false;
-            tensor_load(g, b, t, f16, storage, values->of[t]);
+            tensor_load(g, b, t, type, storage, values->of[t]);
         }
     }
     for (int i = 0; i < group->count; i++)

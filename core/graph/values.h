@@ -2,6 +2,7 @@
 #ifndef WHERRY_GRAPH_VALUES_H
 #define WHERRY_GRAPH_VALUES_H
 
+#include "base/half.h"
 #include "graph/group.h"
 
 /* Values by tensor index; a slice's are its parent's. */
@@ -12,13 +13,13 @@ struct values {
     uint32_t step;
 };
 
-void doubles_from_storage(const void *storage, bool f16, size_t count, double *out);
-void storage_from_doubles(const double *values, bool f16, size_t count, void *out);
+void doubles_from_storage(const void *storage, enum storage type, size_t count, double *out);
+void storage_from_doubles(const double *values, enum storage type, size_t count, void *out);
 /* The same of a whole tensor. Its values are rows of channels, however it lies. */
-void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor, bool f16, const void *storage,
+void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor, enum storage type, const void *storage,
                  double *out);
-void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, bool f16, const double *values,
-                  void *out);
+void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor, enum storage type,
+                  const double *values, void *out);
 
 bool values_create(const struct graph *g, struct values *out, struct error *e);
 void values_destroy(const struct graph *g, struct values *values); /* with all memory below; accepts a zeroed one */
@@ -27,7 +28,7 @@ void values_destroy(const struct graph *g, struct values *values); /* with all m
 typedef const void *(*tensor_bytes)(int tensor, void *user);
 
 /* Gives every tensor that the group reads its values, and every output of its operators memory. */
-bool values_load(const struct graph *g, const struct group *group, const struct batch_shape *b, bool f16,
+bool values_load(const struct graph *g, const struct group *group, const struct batch_shape *b, enum storage type,
                  tensor_bytes bytes, void *user, struct values *values, struct error *e);
 /* Frees the values of all tensors. */
 void values_clear(const struct graph *g, struct values *values);

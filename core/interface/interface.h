@@ -132,9 +132,22 @@
     66 /* GATE_*: the activation is of that one of two neighbours, and the other is multiplied by it; N counts pairs,  \
           of a product columns */
 #define CONST_ROTARY 67 /* ROTARY_*: pairs of channels of Q and K are turned by SLOT_POSITION[positions] */
-#define CONST_COUNT 68
-/* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. */
-#define CONST_CPU CONST_COUNT /* 1: the device is a CPU */
+#define CONST_BEFORE                                                                                                   \
+    68 /* a query i sees keys j with i - j < BEFORE; 0: all before it. A key that is not seen has weight 0 */
+#define CONST_AFTER 69 /* and those with j - i < AFTER; 0: all after it */
+#define CONST_ALIBI 70 /* 1: scores get -slope(head) |i - j| after SCALE (interface/mask.h) */
+#define CONST_KEY_HEADS                                                                                                \
+    71 /* heads of K and V, each of as many neighbouring heads of Q; a token's row has all heads of Q, then of K, then \
+          of V. 0: HEADS */
+#define CONST_RMS 72  /* RMS_*: a norm divides by the root of the mean square, nothing is centred */
+#define CONST_BETA 73 /* 0: norms have no SLOT_BETA, and no gradient of it is summed; what is not given is 1 */
+#define CONST_SCALES                                                                                                   \
+    74 /* gemm: W has elements of 8 bits, and its rows' scales, which products are multiplied by, begin so many floats \
+          after its beginning; 0: W has the storage type's */
+#define CONST_COUNT 75
+/* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. Its number is no matter
+ * of how many others there are, so that a new one leaves compiled shaders as they are. */
+#define CONST_CPU 127 /* 1: the device is a CPU */
 
 /* Where a head's channels begin in a token's row, `stride` elements from the next one's: in a row of Q, K and V, or of
  * one tensor of heads. */
@@ -153,6 +166,10 @@
 #define SLOPE_TANH_GELU 9
 #define ACTIVATION_GIVEN 10 /* as a derivative: what is saved is the derivative */
 #define SUM_SLOPE 2         /* CONST_SUM: also write the activation's slope, times dropout's factor */
+
+#define RMS_NONE 0
+#define RMS_GAMMA 1     /* times gamma */
+#define RMS_ONE_GAMMA 2 /* times 1 + gamma */
 
 #define GATE_NONE 0
 #define GATE_EVEN 1

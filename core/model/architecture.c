@@ -6,11 +6,13 @@
 #include "base/text.h"
 
 extern const struct architecture architecture_bert, architecture_roberta, architecture_distilbert, architecture_electra,
-    architecture_mpnet, architecture_nomic_bert;
+    architecture_mpnet, architecture_nomic_bert, architecture_gte, architecture_modernbert, architecture_jina_bert,
+    architecture_qwen3;
 
-static const struct architecture *const architectures[] = {&architecture_bert,       &architecture_roberta,
-                                                           &architecture_distilbert, &architecture_electra,
-                                                           &architecture_mpnet,      &architecture_nomic_bert};
+static const struct architecture *const architectures[] = {
+    &architecture_bert,      &architecture_roberta,    &architecture_distilbert, &architecture_electra,
+    &architecture_mpnet,     &architecture_nomic_bert, &architecture_gte,        &architecture_modernbert,
+    &architecture_jina_bert, &architecture_qwen3};
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 /* "BertModel", "BertForMaskedLM", "BertLMHeadModel": not "BertweetModel", "JinaBertModel". Only where a model_type says
@@ -37,16 +39,33 @@ const struct architecture *architecture_find(const char *type, const char *name,
     return NULL;
 }
 
+/* Whether its encoders may have no segments, though it has a name for them. */
+static bool types_optional(const struct architecture *a)
+{
+    for (const struct size_key *size = a->sizes; size->keys[0]; size++)
+        if (size->field == offsetof(wherry_model_config, token_types)) return size->none;
+    return true;
+}
+
+bool architecture_takes_types(const struct architecture *a, uint32_t token_types)
+{
+    return token_types ? a->modules[WEIGHT_TYPE][0] != NULL : !a->modules[WEIGHT_TYPE][0] || types_optional(a);
+}
+
 /* Whether it has the weights that such a shape wants, and no other. */
 static bool fits(const struct architecture *a, const wherry_model_config *c)
 {
-    bool relative = a->modules[WEIGHT_RELATIVE][0], projected = a->modules[WEIGHT_PROJECT][0],
-         types = a->modules[WEIGHT_TYPE][0];
+    bool relative = a->modules[WEIGHT_RELATIVE][0], projected = a->modules[WEIGHT_PROJECT][0];
+    if (c->head_norms != a->preset.head_norms ||
+        (a->modules[WEIGHT_QKV][0] && !a->preset.head_norms && (heads_grouped(c) || c->head_channels)))
+        return false;
+    if (c->norm != a->preset.norm || c->pre_layernorm != a->preset.pre_layernorm) return false;
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
     const wherry_model_config *preset = &a->preset;
     if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without) return false;
+    if (c->causal != preset->causal || !c->window != !preset->window || c->alibi != preset->alibi) return false;
     return (a->padding != NULL) == (c->position_offset > 0) && projected == (c->embedding > 0) &&
-           types == (c->token_types > 0);
+           architecture_takes_types(a, c->token_types);
 }
 
 const struct architecture *architecture_of_shape(const wherry_model_config *config, const struct family **family)

@@ -16,6 +16,7 @@ struct size_key {
     size_t field;        /* offset of a uint32_t of it */
     const char *keys[3]; /* its spellings, NULL past the last. Where a file has several, they must agree */
     uint32_t otherwise;  /* where the file has none; 0: it must be there */
+    bool none;           /* 0 is a size, too */
 };
 
 /* A family that has the architecture. */
@@ -40,23 +41,28 @@ struct head_names {
     const char *dense;                 /* NULL: the encoder's pooler */
     const char *out;                   /* NULL: as for tokens */
     wherry_head_activation vocabulary; /* of the dense layer before the vocabulary; PLAIN: the feed-forward's */
+    bool norm;                         /* a norm stands after the dense layer's activation */
+    bool tokens;                       /* classes of tokens have the dense layer, too */
 };
 
 struct architecture {
     const struct family *families; /* type NULL past the last */
     const struct size_key *sizes;  /* keys[0] NULL past the last */
     const char *activation;        /* the key of the feed-forward's activation, gelu where the file has none */
-    const char *epsilon;           /* the key of the layernorms' epsilon, 1e-12 where the file has none; NULL: always */
+    const char *epsilon; /* the key of the layernorms' epsilon, the preset's, else 1e-12 where the file has none; NULL:
+                            always */
     /* The key of the padding token's id: the first token has the position after it. NULL: the preset's. */
     const char *padding;
     uint32_t padding_otherwise; /* the id where the file has none */
     bool rotary;                /* positions are rotary */
+    const char *position_types; /* a position_embedding_type beside "absolute", NULL: there is none */
     /* Reads what no size says, after the sizes; NULL: nothing. */
     bool (*read)(const json_t *json, wherry_model_config *config, struct error *e);
     /* Writes that; NULL: nothing. */
     void (*write)(const wherry_model_config *config, json_t *json, bool *ok);
-    /* The end of the program of its own that files name, whose computation this is; NULL: such are refused. */
-    const char *program;
+    /* Ends of programs of their own that files name, whose computation this is, NULL past the last; others are
+     * refused. */
+    const char *programs[3];
     const struct architecture *other; /* the same under the names that other files have; NULL: there are none */
     const char *fixed;                /* the key of a number that can't be another, NULL: none */
     uint32_t fixed_value;
@@ -75,6 +81,8 @@ struct architecture {
 const struct architecture *architecture_find(const char *type, const char *name, const struct family **family);
 /* Of a model of random weights: the first that has such a shape, NULL: none. *family: its first. */
 const struct architecture *architecture_of_shape(const wherry_model_config *config, const struct family **family);
+/* Whether its encoders may have so many types of tokens, which may be none. */
+bool architecture_takes_types(const struct architecture *a, uint32_t token_types);
 /* The model types that are supported, with commas between them. */
 void architecture_types(char *text, size_t size);
 /* The config of a named shape; false, with the list of names: there is none. */

@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "base/number.h"
 #include "graph/distances.h"
+#include "graph/mask.h"
 #include "model/head.h"
 #include "model/model.h"
 
@@ -20,12 +21,23 @@ uint32_t model_usable_positions(const wherry_model_config *config)
 
 static bool rotary_check(const wherry_model_config *config, struct error *e)
 {
-    uint32_t channels = config->hidden / config->heads;
+    uint32_t channels = head_channels(config);
+    const struct {
+        const char *what;
+        float value;
+    } numbers[] = {{"the base of the rotary positions", config->rotary_base},
+                   {"the base of the rotary positions in layers with a window", config->rotary_base_local},
+                   {"the factor of the rotary positions", config->rotary_factor}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (!(numbers[i].value >= 0 && numbers[i].value < 1e30f))
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s is %s; it must be over 0, or 0 where there is none",
+                        numbers[i].what, NUMBER("%g", (double)numbers[i].value));
+        if (numbers[i].value > 0 && config->rotary_base == 0)
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                        "%s is %s, and there are no rotary positions: give them a base, or leave it 0", numbers[i].what,
+                        NUMBER("%g", (double)numbers[i].value));
+    }
     if (config->rotary_base == 0) return true;
-    if (!(config->rotary_base > 0 && config->rotary_base < 1e30f))
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
-                    "the base of the rotary positions is %s; it must be over 0, or 0 where there are none",
-                    NUMBER("%g", (double)config->rotary_base));
     if (channels % 2)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "rotary positions turn pairs of channels, and a head has %" PRIu32, channels);
@@ -54,11 +66,21 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s is %" PRIu32 "; it must be from 1 to %" PRIu32,
                     sizes[i].name, sizes[i].value, sizes[i].most);
     }
-    if (config->hidden % config->heads) {
+    if (!config->head_channels && config->hidden % config->heads) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "hidden size %" PRIu32 " is not a multiple of the number of heads, %" PRIu32, config->hidden,
                     config->heads);
     }
+    if (config->head_channels > 1 << 16)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "a head has %" PRIu32 " channels; it may have up to 65536",
+                    config->head_channels);
+    if (config->heads % key_heads(config))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "%" PRIu32 " heads of K and V do not divide the %" PRIu32 " heads of Q", config->key_heads,
+                    config->heads);
+    if (heads_grouped(config) && config->relative_buckets)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "scores get a bias by distance where K and V have as many heads as Q alone");
     if (config->position_offset >= config->positions) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the first token has position %" PRIu32 ", and the table of positions has %" PRIu32 " rows",
@@ -72,9 +94,9 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
         {"the position embeddings", config->positions, width},
         {"the token type embeddings", config->token_types, width},
         {"the matrix that widens the embeddings", config->hidden, config->embedding},
-        {"the table of rotary positions", config->rotary_base > 0 ? config->positions : 0,
-         config->hidden / config->heads},
-        {"the matrices of Q, K and V", (uint64_t)3 * config->hidden, config->hidden},
+        {"the table of rotary positions", config->rotary_base > 0 ? config->positions : 0, head_channels(config)},
+        {"the matrices of Q, K and V", ((uint64_t)config->heads + 2 * key_heads(config)) * head_channels(config),
+         config->hidden},
         {"a matrix of the feed-forward", (uint64_t)config->feed_forward * (config->gate ? 2 : 1), config->hidden},
     };
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
@@ -90,13 +112,18 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
     }
     if (config->gate > WHERRY_GATE_SECOND)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_gate", (int)config->gate);
-    const uint32_t all =
-        WHERRY_WITHOUT_QKV_BIAS | WHERRY_WITHOUT_OUT_BIAS | WHERRY_WITHOUT_LIN1_BIAS | WHERRY_WITHOUT_LIN2_BIAS;
+    const uint32_t all = 2 * WHERRY_WITHOUT_CLASSIFIER_BIAS - 1;
     if (config->without & ~all)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "without is %#" PRIx32 ", which has bits that mean nothing",
                     config->without);
+    if (config->norm > WHERRY_NORM_RMS_ONE)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_norm", (int)config->norm);
+    if (config->without & WHERRY_WITHOUT_FIRST_NORM && !config->pre_layernorm)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "the first layer's norm may be missing before attention (pre_layernorm) alone");
     if (!rotary_check(config, e)) return false;
     if (!distances_check(config->relative_buckets, config->relative_distance, e)) return false;
+    if (!masks_check(config, e)) return false;
     if (!(config->epsilon >= 0 && config->epsilon < 1)) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the layernorms' epsilon is %s; it must be at least 0 and less than 1",

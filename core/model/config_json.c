@@ -19,7 +19,7 @@ static bool read_size(const json_t *config, const struct size_key *size, uint32_
         const json_t *value = json_object_get(config, size->keys[i]);
         uint32_t read = 0;
         if (!value) continue;
-        TRY(value_whole(value, size->keys[i], 1, &read, e));
+        TRY(value_whole(value, size->keys[i], size->none ? 0 : 1, &read, e));
         if (found && read != *out)
             return fail(e, WHERRY_STATUS_BAD_FORMAT,
                         "\"%s\" is %" PRIu32 " and \"%s\" is %" PRIu32 ", two names of one size: get the file again",
@@ -33,11 +33,12 @@ static bool read_size(const json_t *config, const struct size_key *size, uint32_
            fail(e, WHERRY_STATUS_BAD_FORMAT, "there is no \"%s\": get the file again", size->keys[0]);
 }
 
-static bool read_epsilon(const json_t *config, const char *key, const char *other, float *out, struct error *e)
+static bool read_epsilon(const json_t *config, const char *key, const char *other, double otherwise, float *out,
+                         struct error *e)
 {
     const json_t *value = key ? json_object_get(config, key) : NULL;
     if (!value && other) value = json_object_get(config, key = other);
-    double epsilon = value ? json_number_value(value) : 1e-12;
+    double epsilon = value ? json_number_value(value) : otherwise;
     *out = (float)epsilon;
     return (epsilon >= 1e-30 && epsilon < 1) ||
            fail(e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" is not a number between 1e-30 and 1: get the file again", key);
@@ -101,13 +102,15 @@ static bool check_refusals(const json_t *config, const struct architecture *a, s
 {
     const json_t *position = json_object_get(config, "position_embedding_type");
     const char *type = position && !json_is_null(position) ? json_string_value(position) : "absolute";
-    if (!type || strcmp(type, "absolute")) {
+    bool own = type && a->position_types && !strcmp(type, a->position_types);
+    if (!own && (!type || strcmp(type, "absolute"))) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "the position_embedding_type \"%.100s\" is not supported: supported is absolute", type ? type : "");
     }
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const struct refusal *r = &refusals[i];
         if ((r->rotary && a->rotary) || !is_met(json_object_get(config, r->key), r->condition)) continue;
+        if (!strcmp(r->key, "sliding_window") && json_is_false(json_object_get(config, "use_sliding_window"))) continue;
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "\"%s\" is %s: %s", r->key,
                     r->condition == WHEN_TRUE ? "true" : "there", r->why);
     }
@@ -130,6 +133,13 @@ static bool text_ends(const char *text, const char *end)
     return n >= length && !strcmp(text + n - length, end);
 }
 
+static bool has_program(const struct architecture *a, const char *code)
+{
+    for (size_t i = 0; i < sizeof a->programs / sizeof *a->programs && a->programs[i]; i++)
+        if (text_ends(code, a->programs[i])) return true;
+    return false;
+}
+
 static bool find_architecture(const json_t *config, struct config_kind *kind, struct error *e)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
@@ -150,7 +160,7 @@ static bool find_architecture(const json_t *config, struct config_kind *kind, st
                     "types %s",
                     class ? class : "without a name", type ? type : "not given", types);
     }
-    if (code && !(kind->architecture->program && text_ends(code, kind->architecture->program))) {
+    if (code && !has_program(kind->architecture, code)) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "\"auto_map\" has the encoder's own program, %.100s, which is not run: what it computes may be "
                     "something else than %s does",
@@ -176,7 +186,8 @@ static bool config_parse(const json_t *json, wherry_model_config *config, struct
         TRY(read_size(json, size, (uint32_t *)((char *)config + size->field), e));
     if (config->embedding == config->hidden) config->embedding = 0;
     TRY(read_offset(json, a, &config->position_offset, e));
-    TRY(read_epsilon(json, a->epsilon, a->other ? a->other->epsilon : NULL, &config->epsilon, e));
+    TRY(read_epsilon(json, a->epsilon, a->other ? a->other->epsilon : NULL,
+                     a->preset.epsilon > 0 ? (double)a->preset.epsilon : 1e-12, &config->epsilon, e));
     if (a->read) TRY(a->read(json, config, e));
     TRY(head_read(json, kind->name, &a->head, config, e));
     if (!model_config_check(config, e)) {

@@ -34,6 +34,38 @@ bool value_positive(const json_t *object, const char *key, float *out, struct er
     return true;
 }
 
+bool value_there(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return value && !json_is_null(value);
+}
+
+static bool base_next(const json_t *in, const char *key, const char **found, float *base, struct error *e)
+{
+    float other = 0;
+    TRY(value_positive(in, key, &other, e));
+    if (other == 0) return true;
+    if (*found && other != *base)
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "\"%s\" and \"%s\" give rotary positions two bases: get the file again", *found, key);
+    *found = key;
+    *base = other;
+    return true;
+}
+
+bool value_base(const json_t *json, const char *const *keys, const json_t *parameters, float *base, struct error *e)
+{
+    const json_t *type = json_object_get(parameters, "rope_type");
+    const char *found = NULL;
+    if (parameters && !json_is_null(parameters) && !json_is_object(parameters))
+        return fail(e, WHERRY_STATUS_BAD_FORMAT, "\"rope_parameters\" are not an object: get the file again");
+    if (type && (!json_is_string(type) || strcmp(json_string_value(type), "default")))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "the rope_type \"%.100s\" is not supported: supported is default",
+                    json_is_string(type) ? json_string_value(type) : "");
+    for (; *keys; keys++) TRY(base_next(json, *keys, &found, base, e));
+    return base_next(parameters, "rope_theta", &found, base, e);
+}
+
 bool value_activation(const json_t *object, const char *key, wherry_activation *out, struct error *e)
 {
     static const struct {

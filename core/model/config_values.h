@@ -13,6 +13,12 @@ bool value_whole(const json_t *value, const char *key, int64_t least, uint32_t *
 bool value_flag(const json_t *object, const char *key, bool otherwise, bool *out, struct error *e);
 /* A number over 0; *out stays where there is none. */
 bool value_positive(const json_t *object, const char *key, float *out, struct error *e);
+/* Whether there is a value, and not null. */
+bool value_there(const json_t *object, const char *key);
+/* The base of rotary positions, which files have under several names that must agree: `keys` of `json`, NULL past the
+ * last, and "rope_theta" of `parameters` (NULL: none), whose "rope_type" must be "default". *base stays where there is
+ * none. */
+bool value_base(const json_t *json, const char *const *keys, const json_t *parameters, float *base, struct error *e);
 /* Of the feed-forward; gelu where there is none. */
 bool value_activation(const json_t *object, const char *key, wherry_activation *out, struct error *e);
 

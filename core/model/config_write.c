@@ -19,7 +19,7 @@ static bool check(const wherry_model_config *config, const struct architecture *
     } else {
         if (config->head == WHERRY_HEAD_SEQUENCE && config->head_activation != a->head.activation)
             what = "another dense layer before the classifier";
-        if (!config->token_types && a->modules[WEIGHT_TYPE][0]) what = "no types of tokens";
+        if (!architecture_takes_types(a, config->token_types)) what = "no types of tokens";
         if (config->pooler && !a->modules[WEIGHT_POOLER][0]) what = "a pooler";
         if (config->embedding && !a->modules[WEIGHT_PROJECT][0]) what = "embeddings narrower than the layers";
     }
@@ -91,7 +91,7 @@ static json_t *config_make(const struct wherry_model *model, const struct archit
         memcpy(&value, (const char *)config + size->field, sizeof value);
         /* Embeddings as wide as the layers are written as such. */
         if (!value && size->field == offsetof(wherry_model_config, embedding)) value = config->hidden;
-        if (value) add(json, size->keys[0], json_integer((json_int_t)value), &ok);
+        if (value || size->none) add(json, size->keys[0], json_integer((json_int_t)value), &ok);
     }
     if (a->activation) add(json, a->activation, json_string(activation_name(config->activation)), &ok);
     if (a->write) a->write(config, json, &ok);

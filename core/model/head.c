@@ -15,7 +15,8 @@ enum { LABELS_MOST = 1 << 20 };
 
 bool model_has_dense(const wherry_model_config *config)
 {
-    return config->head == WHERRY_HEAD_SEQUENCE && config->head_activation != WHERRY_HEAD_PLAIN;
+    bool classes = config->head == WHERRY_HEAD_SEQUENCE || config->head == WHERRY_HEAD_TOKENS;
+    return classes && config->head_activation != WHERRY_HEAD_PLAIN;
 }
 
 bool head_check(const wherry_model_config *config, struct error *e)
@@ -36,6 +37,11 @@ bool head_check(const wherry_model_config *config, struct error *e)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "untied is for a head of the vocabulary: leave it false");
     if (config->next_sentence && config->head != WHERRY_HEAD_VOCABULARY)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "next_sentence is for a head of the vocabulary: leave it false");
+    if (config->head_norm && !model_has_dense(config))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "head_norm is for a classifier with a dense layer: leave it false");
+    if (config->head_mean && config->head != WHERRY_HEAD_SEQUENCE)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "head_mean is for classes of texts: leave it false");
     if ((uint64_t)config->labels * config->hidden > UINT32_MAX)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the classifier would have more elements than 32 bits can count: take fewer labels");
@@ -98,10 +104,13 @@ bool head_read(const json_t *json, const char *class, const struct head_names *n
     if (!strcmp(task, "SequenceClassification")) {
         config->head = WHERRY_HEAD_SEQUENCE;
         config->head_activation = names->activation;
+        config->head_norm = names->norm;
         return labels_count(json, &config->labels, e);
     }
+    config->head_mean = false; /* it is said of a file's task whatever it has */
     if (!strcmp(task, "TokenClassification")) {
         config->head = WHERRY_HEAD_TOKENS;
+        if (names->tokens) config->head_activation = names->activation, config->head_norm = names->norm;
         return labels_count(json, &config->labels, e);
     }
     if (!strcmp(task, "MaskedLM") || !strcmp(task, "PreTraining")) {

@@ -89,6 +89,7 @@ void model_close(struct wherry_model *model)
     host_free(&host, model->memory);
     host_free(&host, model->adapted);
     host_free(&host, model->rotary);
+    host_free(&host, model->rotary_local);
     host_free(&host, model->weights);
     host_free(&host, model);
 }
@@ -228,7 +229,7 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
                     files->folder, name);
     }
     uint64_t shape[2];
-    int rank = weight_shape(a, rule, &model->info.config, shape);
+    int rank = weight_shape(a, rule, &model->info.config, part, shape);
     struct weight_part *out = &model->weights[layer + 1][rule->weight][part];
     TRY(weight_part_check(file, tensor, shape, rank, out, e));
     model->info.parameters += out->elements;

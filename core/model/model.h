@@ -54,6 +54,7 @@ struct wherry_model {
     void *memory;               /* the same for random weights; owned */
     float *adapted;             /* the same for weights that an adapter has changed; owned, NULL: none has */
     float *rotary;              /* [positions][channels of a head]: the table that no file has; owned, NULL: none */
+    float *rotary_local;        /* that of layers with a window; owned, NULL: none of its own */
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias where files
      * have them apart, two for the halves of a gate, one elsewhere, zeroed ones where the model has none. */
     struct weight_part (*weights)[WEIGHT_COUNT][3];

@@ -44,23 +44,30 @@ static void run_job(size_t item, void *user)
     }
 }
 
+/* Norms scale by about 1. */
+static float gamma_mean(const struct weight_rule *rule, const wherry_model_config *config)
+{
+    return rule->kind == WEIGHT_GAMMA && config->norm != WHERRY_NORM_RMS_ONE ? 1.0f : 0.0f;
+}
+
 /* Activations keep their size from layer to layer: a matrix's output deviates as its input does, a layernorm's by
  * about 1. */
 static void distribution(const struct weight_rule *rule, const wherry_model_config *config, float *mean,
                          float *deviation)
 {
     uint64_t shape[2];
-    int rank = weight_rule_shape(rule, config, shape);
+    int rank = weight_rule_shape(rule, config, 0, shape);
     bool table = rule->shape[0] == 'v' || rule->shape[0] == 'm' || rule->shape[0] == 't';
-    *mean = rule->kind == WEIGHT_GAMMA ? 1.0f : 0.0f;
+    *mean = gamma_mean(rule, config);
     *deviation = rule->kind == WEIGHT_GAMMA ? 0.1f : 0.02f;
     if (rule->kind == WEIGHT_MATRIX && !table) *deviation = 1.0f / sqrtf((float)shape[rank - 1]);
 }
 
 /* As transformers begins: matrices and tables deviate by `range`, biases are 0, layernorms change nothing. */
-static void distribution_first(const struct weight_rule *rule, float range, float *mean, float *deviation)
+static void distribution_first(const struct weight_rule *rule, const wherry_model_config *config, float range,
+                               float *mean, float *deviation)
 {
-    *mean = rule->kind == WEIGHT_GAMMA ? 1.0f : 0.0f;
+    *mean = gamma_mean(rule, config);
     *deviation = rule->kind == WEIGHT_MATRIX ? range : 0.0f;
 }
 
@@ -73,10 +80,10 @@ static uint64_t place_of(enum weight weight, int layer, int part)
 }
 
 static uint64_t part_elements(const struct architecture *a, const struct weight_rule *rule,
-                              const wherry_model_config *config)
+                              const wherry_model_config *config, int part)
 {
     uint64_t shape[2], elements = 1;
-    int rank = weight_shape(a, rule, config, shape);
+    int rank = weight_shape(a, rule, config, part, shape);
     for (int i = 0; i < rank; i++) elements *= shape[i];
     return elements;
 }
@@ -91,13 +98,13 @@ static size_t list_jobs(struct wherry_model *model, uint64_t seed, float range, 
         const struct weight_rule *rule = &weight_rules[r];
         int layer, end;
         float mean, deviation;
-        uint64_t n = part_elements(model->architecture, rule, config);
         if (range < 0)
             distribution(rule, config, &mean, &deviation);
         else
-            distribution_first(rule, range, &mean, &deviation);
+            distribution_first(rule, config, range, &mean, &deviation);
         for (weight_rule_layers(rule, config, &layer, &end); layer < end; layer++) {
             for (int part = 0; part < weight_parts(model->architecture, rule, config); part++) {
+                uint64_t n = part_elements(model->architecture, rule, config, part);
                 float *to = jobs ? (float *)model->memory + at : NULL;
                 if (jobs)
                     model->weights[layer + 1][rule->weight][part] =

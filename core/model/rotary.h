@@ -4,7 +4,7 @@
 
 #include "model/model.h"
 
-/* Gives a model with rotary positions its table, as the weight WEIGHT_ROTARY. */
+/* Gives a model with rotary positions its tables, as WEIGHT_ROTARY and WEIGHT_ROTARY_LOCAL. */
 bool rotary_make(struct wherry_model *model, struct error *e);
 
 #endif

@@ -12,11 +12,14 @@
 /* A head's module, which has no prefix; NULL: it is the encoder's. */
 static const char *head_module(const struct architecture *a, const wherry_model_config *config, enum weight weight)
 {
-    bool texts = config->head == WHERRY_HEAD_SEQUENCE;
+    bool texts = config->head == WHERRY_HEAD_SEQUENCE, tokens = config->head == WHERRY_HEAD_TOKENS;
     switch (weight) {
     case WEIGHT_POOLER:
     case WEIGHT_POOLER_BIAS:
-        return texts ? a->head.dense : NULL;
+        return texts || (tokens && a->head.tokens) ? a->head.dense : NULL;
+    case WEIGHT_HEAD_GAMMA:
+    case WEIGHT_HEAD_BETA:
+        return a->modules[weight][0];
     case WEIGHT_CLASSIFIER:
     case WEIGHT_CLASSIFIER_BIAS:
         return texts && a->head.out ? a->head.out : a->modules[weight][0];
@@ -45,8 +48,7 @@ void weight_name(const struct architecture *a, const wherry_model_config *config
 
 const struct architecture *model_architecture(const struct wherry_model *model, const struct family **family)
 {
-    if (!model->architecture)
-        return model->info.config.pre_layernorm ? NULL : architecture_of_shape(&model->info.config, family);
+    if (!model->architecture) return architecture_of_shape(&model->info.config, family);
     if (!architecture_find(NULL, model->info.architecture, family)) *family = model->architecture->families;
     return model->architecture;
 }
@@ -76,10 +78,12 @@ int weight_parts(const struct architecture *a, const struct weight_rule *rule, c
 }
 
 int weight_shape(const struct architecture *a, const struct weight_rule *rule, const wherry_model_config *config,
-                 uint64_t shape[2])
+                 int part, uint64_t shape[2])
 {
-    int rank = weight_rule_shape(rule, config, shape);
-    shape[0] *= (uint64_t)(weight_rule_parts(rule, config) / weight_parts(a, rule, config));
+    int all = weight_rule_parts(rule, config), each = all / weight_parts(a, rule, config), rank = 0;
+    uint64_t rows = 0;
+    for (int i = 0; i < each; i++, rows += shape[0]) rank = weight_rule_shape(rule, config, part * each + i, shape);
+    shape[0] = rows;
     return rank;
 }
 
@@ -126,7 +130,7 @@ void model_tensor(const struct wherry_model *model, enum weight weight, int laye
     }
     const struct architecture *a = model_architecture(model, &family);
     out->kind = rule->kind;
-    out->rank = weight_shape(model->architecture, rule, &model->info.config, out->shape);
+    out->rank = weight_shape(model->architecture, rule, &model->info.config, part, out->shape);
     if (stored->tensor)
         snprintf(out->name, sizeof out->name, "%s", stored->tensor->name);
     else if (a && a->modules[weight][part])

@@ -11,11 +11,11 @@ enum { TENSOR_NAME = 160 };
 void weight_name(const struct architecture *a, const wherry_model_config *config, const char *prefix,
                  const struct weight_rule *rule, int layer, int part, bool old, char *name, size_t size);
 
-/* Parts of a weight in this architecture's files, which may have one for all, and the sizes of one; returns their
- * number. a NULL: as many as there can be. */
+/* Parts of a weight in this architecture's files, which may have one for all, and the sizes of part `part`; returns
+ * their number. a NULL: as many as there can be. */
 int weight_parts(const struct architecture *a, const struct weight_rule *rule, const wherry_model_config *config);
 int weight_shape(const struct architecture *a, const struct weight_rule *rule, const wherry_model_config *config,
-                 uint64_t shape[2]);
+                 int part, uint64_t shape[2]);
 
 /* One part of a weight, as the model's files have it. */
 struct model_tensor {

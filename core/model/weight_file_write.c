@@ -97,7 +97,7 @@ static bool named_tensors_add(struct writer *w, struct error *e)
             for (int part = 0; part < 3; part++) {
                 const struct weight_part *of = part_of(w, layer, weight, part);
                 struct model_tensor t;
-                if (!of->elements || weight == WEIGHT_ROTARY) continue;
+                if (!of->elements || weight_is_rotary((enum weight)weight)) continue;
                 model_tensor(model, (enum weight)weight, layer, part, &t);
                 const struct safetensors_entry entry = {.dtype = "F32",
                                                         .rank = t.rank,

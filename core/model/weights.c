@@ -12,9 +12,9 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_TYPE, WEIGHT_MATRIX, WEIGHT_TYPES, "te", 1},
     {WEIGHT_EMBED_GAMMA, WEIGHT_GAMMA, WEIGHT_ONCE, "e", 1},
     {WEIGHT_EMBED_BETA, WEIGHT_BETA, WEIGHT_ONCE, "e", 1},
-    {WEIGHT_QKV, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ii", 3},
-    {WEIGHT_QKV_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", 3},
-    {WEIGHT_OUT, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ii", 1},
+    {WEIGHT_QKV, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ai", 3},
+    {WEIGHT_QKV_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "a", 3},
+    {WEIGHT_OUT, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "ia", 1},
     {WEIGHT_OUT_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_GAMMA1, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_BETA1, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
@@ -41,13 +41,27 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_PROJECT, WEIGHT_MATRIX, WEIGHT_NARROW, "ie", 1},
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
     {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
+    {WEIGHT_HEADS_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "p", 2},
+    {WEIGHT_HEAD_GAMMA, WEIGHT_GAMMA, WEIGHT_OF_HEAD_NORM, "o", 1},
+    {WEIGHT_HEAD_BETA, WEIGHT_BETA, WEIGHT_OF_HEAD_NORM, "o", 1},
 };
 const size_t weight_rules_count = sizeof weight_rules / sizeof *weight_rules;
 
-/* False for the bias of a product that has none. */
-static bool bias_there(enum weight weight, const wherry_model_config *config)
+/* False for the bias of a product or norm that has none, and for a norm that is not there. */
+static bool is_there(const struct weight_rule *rule, const wherry_model_config *config)
 {
-    switch (weight) {
+    if (rule->kind == WEIGHT_BETA && !norms_have_beta(config)) return false;
+    switch (rule->weight) {
+    case WEIGHT_HEADS_GAMMA:
+        return config->head_norms;
+    case WEIGHT_EMBED_GAMMA:
+    case WEIGHT_EMBED_BETA:
+        return !(config->without & WHERRY_WITHOUT_EMBED_NORM);
+    case WEIGHT_POOLER_BIAS:
+    case WEIGHT_VOCABULARY_DENSE_BIAS:
+        return !(config->without & WHERRY_WITHOUT_HEAD_BIAS);
+    case WEIGHT_CLASSIFIER_BIAS:
+        return !(config->without & WHERRY_WITHOUT_CLASSIFIER_BIAS);
     case WEIGHT_QKV_BIAS:
         return !(config->without & WHERRY_WITHOUT_QKV_BIAS);
     case WEIGHT_OUT_BIAS:
@@ -69,22 +83,27 @@ int weight_rule_parts(const struct weight_rule *rule, const wherry_model_config 
 
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end)
 {
-    bool there = true, in_layers = bias_there(rule->weight, config);
-    if (rule->presence == WEIGHT_TABLED) there = !(config->rotary_base > 0);
+    bool own = is_there(rule, config), there = own;
+    bool later = (rule->weight == WEIGHT_GAMMA1 || rule->weight == WEIGHT_BETA1) &&
+                 config->without & WHERRY_WITHOUT_FIRST_NORM; /* from the second layer on */
+    if (rule->presence == WEIGHT_TABLED) there = !(config->rotary_base > 0) && !config->alibi;
     if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
-    if (rule->presence == WEIGHT_PRE_NORM) there = config->pre_layernorm;
-    if (rule->presence == WEIGHT_OF_POOLER) there = config->pooler || config->next_sentence || model_has_dense(config);
-    if (rule->presence == WEIGHT_OF_CLASSIFIER) there = config->labels > 0;
-    if (rule->presence == WEIGHT_OF_VOCABULARY) there = config->head == WHERRY_HEAD_VOCABULARY;
+    if (rule->presence == WEIGHT_PRE_NORM) there = own && config->pre_layernorm;
+    if (rule->presence == WEIGHT_OF_POOLER)
+        there = own && (config->pooler || config->next_sentence || model_has_dense(config));
+    if (rule->presence == WEIGHT_OF_CLASSIFIER) there = own && config->labels > 0;
+    if (rule->presence == WEIGHT_OF_VOCABULARY) there = own && config->head == WHERRY_HEAD_VOCABULARY;
     if (rule->presence == WEIGHT_OF_UNTIED) there = config->head == WHERRY_HEAD_VOCABULARY && config->untied;
     if (rule->presence == WEIGHT_OF_NEXT) there = config->next_sentence;
     if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;
+    if (rule->presence == WEIGHT_OF_HEAD_NORM) there = own && config->head_norm;
     if (rule->presence == WEIGHT_BY_DISTANCE) there = config->relative_buckets > 0;
-    *first = rule->presence == WEIGHT_PER_LAYER ? 0 : -1;
-    *end = rule->presence == WEIGHT_PER_LAYER ? (in_layers ? (int)config->layers : 0) : there ? 0 : -1;
+    *first = rule->presence == WEIGHT_PER_LAYER ? later : -1;
+    *end = rule->presence == WEIGHT_PER_LAYER ? (own ? (int)config->layers : 0) : there ? 0 : -1;
 }
 
-static uint64_t letter_size(char letter, const wherry_model_config *config)
+/* Of part `part`: V's and K's of Q, K and V are the later ones. */
+static uint64_t letter_size(char letter, const wherry_model_config *config, int part)
 {
     switch (letter) {
     case 'v':
@@ -99,6 +118,10 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
         return config->feed_forward;
     case 'd':
         return config->relative_buckets;
+    case 'a':
+        return (uint64_t)(part ? key_heads(config) : config->heads) * head_channels(config);
+    case 'p':
+        return head_channels(config);
     case 'h':
         return config->heads;
     case 'c':
@@ -110,10 +133,10 @@ static uint64_t letter_size(char letter, const wherry_model_config *config)
     }
 }
 
-int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, uint64_t shape[2])
+int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, int part, uint64_t shape[2])
 {
     int rank = 0;
-    for (const char *letter = rule->shape; *letter; letter++) shape[rank++] = letter_size(*letter, config);
+    for (const char *letter = rule->shape; *letter; letter++) shape[rank++] = letter_size(*letter, config, part);
     return rank;
 }
 

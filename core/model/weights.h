@@ -18,7 +18,8 @@ enum weight_presence {
     WEIGHT_OF_UNTIED,
     WEIGHT_OF_NEXT, /* models that tell next sentences */
     WEIGHT_NARROW,
-    WEIGHT_BY_DISTANCE
+    WEIGHT_BY_DISTANCE,
+    WEIGHT_OF_HEAD_NORM
 };
 
 struct weight_rule {
@@ -36,8 +37,8 @@ extern const size_t weight_rules_count;
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end);
 /* Parts of this model's: with a gate its halves are two. */
 int weight_rule_parts(const struct weight_rule *rule, const wherry_model_config *config);
-/* Sizes of one part; returns their number. */
-int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, uint64_t shape[2]);
+/* Sizes of a part; returns their number. */
+int weight_rule_shape(const struct weight_rule *rule, const wherry_model_config *config, int part, uint64_t shape[2]);
 
 /* Fills in what a tensor of a file holds, where it has this shape and a type that is read. */
 bool weight_part_check(const struct safetensors *file, const struct safetensors_tensor *t, const uint64_t *shape,

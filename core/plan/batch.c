@@ -138,7 +138,8 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
         groups = divide_up(words[HEADER_QUERY_TILES], call_get(call, CONST_ENTRIES, 1)) * heads;
         break;
     case LAUNCH_SEQUENCES:
-        groups = (uint64_t)words[HEADER_SEQUENCES] * heads * call_get(call, CONST_PARTS, 1);
+        groups = (uint64_t)words[HEADER_SEQUENCES] * call_get(call, CONST_KEY_HEADS, (uint32_t)heads) *
+                 call_get(call, CONST_PARTS, 1);
         break;
     case LAUNCH_WORDS:
         groups = (uint64_t)words[HEADER_SEQUENCES] * divide_up(n, call_get(call, CONST_TILE_N, 1));

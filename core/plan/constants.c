@@ -75,6 +75,13 @@ const struct constant_row constants[CONST_COUNT] = {
     [CONST_RUNTIME]          = {NAMED(RUNTIME),         CONSTANT_WORK},
     [CONST_GATE]             = {NAMED(GATE),            CONSTANT_WORK},
     [CONST_ROTARY]           = {NAMED(ROTARY),          CONSTANT_WORK},
+    [CONST_SCALES]           = {NAMED(SCALES),          CONSTANT_WORK},
     [CONST_RELATIVE]         = {NAMED(RELATIVE),        CONSTANT_WORK},
+    [CONST_BEFORE]           = {NAMED(BEFORE),          CONSTANT_WORK},
+    [CONST_AFTER]            = {NAMED(AFTER),           CONSTANT_WORK},
+    [CONST_ALIBI]            = {NAMED(ALIBI),           CONSTANT_WORK},
+    [CONST_KEY_HEADS]        = {NAMED(KEY_HEADS),       CONSTANT_WORK},
+    [CONST_RMS]              = {NAMED(RMS),             CONSTANT_WORK},
+    [CONST_BETA]             = {NAMED(BETA),            CONSTANT_WORK},
 };
 /* clang-format on */

@@ -99,8 +99,9 @@ static bool place_fixed(const struct memory_request *r, struct memory_plan *plan
         if (plan->of[t].block >= 0) continue; /* given */
         TRY(place_pieces(r, plan, kind, t, &done, e));
         if (done) continue;
-        uint64_t bytes =
-            round_up(tensor_elements(g, &r->limits, t) * tensor_element_bytes(g, t, r->storage), MEMORY_ALIGNMENT);
+        uint64_t bytes = round_up(tensor_elements(g, &r->limits, t) * tensor_element_bytes(g, t, r->storage) +
+                                      tensor_scale_bytes(g, t),
+                                  MEMORY_ALIGNMENT);
         TRY(fits(r, g->tensors[t].name, bytes, e));
         if (at + bytes > r->max_block_bytes) {
             plan->blocks[block].bytes = round_up(at, MEMORY_ROUND);

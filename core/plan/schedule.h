@@ -2,6 +2,7 @@
 #ifndef WHERRY_PLAN_SCHEDULE_H
 #define WHERRY_PLAN_SCHEDULE_H
 
+#include "base/half.h"
 #include "graph/group.h"
 
 struct buffer; /* a backend's */
@@ -13,14 +14,15 @@ struct binding {
     uint64_t offset; /* bytes, a multiple of 256 */
     uint64_t bytes;  /* that the argument may cover, at the session's limits */
     bool words;      /* elements of 32 bits whatever the storage type */
+    bool bytes_each; /* of 8 bits */
 };
 
 struct step {
     const char *name;   /* the group's, for timings and labels */
     const char *kernel; /* file name without ending */
     enum launch launch;
-    bool f16;                                       /* storage type */
-    bool bf16;                                      /* multiplies in bf16; so are weights of products stored */
+    bool f16;                                       /* elements have 16 bits: f16, or bf16 */
+    bool bf16;                                      /* those; or it multiplies in bf16 and its weights are stored so */
     struct binding bindings[GROUP_MAX_TENSORS + 1]; /* ascending slots; the first is SLOT_BATCH */
     int n_bindings;
     const struct call *call; /* constants; owned by the schedule's maker, outlives the program */
@@ -28,6 +30,11 @@ struct step {
     double flops;            /* at the session's limits: lets a backend keep submissions short */
     uint64_t items_most;     /* work-items likewise; 0: any number */
 };
+
+static inline enum storage step_type(const struct step *step)
+{
+    return !step->f16 ? STORAGE_F32 : step->bf16 ? STORAGE_BF16 : STORAGE_F16;
+}
 
 /* Whether products go to a library: CLBlast through OpenCL, oneDNN on the host's cores. */
 enum library {

@@ -54,7 +54,8 @@ struct extents extents_of(const struct count *c)
  */
 static void reads_angles(struct count *c, uint64_t rows, uint64_t n)
 {
-    uint64_t units = rows * divide_up(n, 8), angles = rows * (n / 3 * 2), dim = get(c, CONST_HEAD_DIM, 2);
+    uint64_t units = rows * divide_up(n, 8), dim = get(c, CONST_HEAD_DIM, 2), keys = get(c, CONST_KEY_HEADS, 0),
+             angles = rows * (keys ? n - keys * dim : n / 3 * 2);
     reads(c, SLOT_POSITIONS, units);
     reads_again(c, SLOT_POSITIONS, units - rows, dim * sizeof(float));
     reads(c, SLOT_POSITION, angles);
@@ -123,17 +124,72 @@ void count_words(struct count *c, uint64_t sharers)
     writes(c, SLOT_Y, sequences * n);
 }
 
+/* What the tile from `at` on meets of the other side of the scores, where it sees so many before and after: steps from
+ * a multiple of `unit` on, whole ones, or to the sequence's end. */
+struct stretch {
+    uint64_t first, end;
+};
+
+static struct stretch met_by(uint64_t length, uint64_t at, uint64_t rows, uint64_t step, uint64_t unit, uint64_t before,
+                             uint64_t after)
+{
+    uint64_t last = least(at + rows, length) - 1, first = before && at >= before ? (at - before + 1) / unit * unit : 0;
+    uint64_t end = after && last + after < length ? last + after : length;
+    return (struct stretch){first, least(first + round_up(end - first, step), length)};
+}
+
+static uint64_t walked(uint64_t length, uint64_t rows, uint64_t step, uint64_t unit, uint64_t before, uint64_t after)
+{
+    uint64_t n = 0;
+    for (uint64_t at = 0; at < length; at += rows) {
+        struct stretch met = met_by(length, at, rows, step, unit, before, after);
+        n += met.end - met.first;
+    }
+    return n;
+}
+
+uint64_t keys_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step, uint64_t unit)
+{
+    return walked(length, rows, step, unit, get(c, CONST_BEFORE, 0), get(c, CONST_AFTER, 0));
+}
+
+uint64_t queries_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step)
+{
+    return walked(length, rows, step, step, get(c, CONST_AFTER, 0), get(c, CONST_BEFORE, 0));
+}
+
+uint64_t steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step)
+{
+    uint64_t n = 0;
+    for (uint64_t at = 0; at < length; at += rows) {
+        struct stretch met = met_by(length, at, rows, step, step, get(c, CONST_AFTER, 0), get(c, CONST_BEFORE, 0));
+        n += divide_up(met.end - met.first, step);
+    }
+    return n;
+}
+
+uint64_t parts_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step, uint64_t parts)
+{
+    uint64_t n = 0;
+    for (uint64_t at = 0; at < length; at += step) {
+        struct stretch met = met_by(length, at, step, rows, rows, get(c, CONST_BEFORE, 0), get(c, CONST_AFTER, 0));
+        n += least(divide_up(met.end - met.first, rows), parts) * least(step, length - at);
+    }
+    return n;
+}
+
 void count_attention(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32), groups = 0;
+    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
-        uint64_t tiles = divide_up(length, get(c, CONST_TILE_M, 32));
-        groups += tiles * heads;
+        uint64_t met = keys_walked(c, length, tile_m, tile_n, tile_n) * dim * heads;
+        groups += divide_up(length, tile_m) * heads;
         reads(c, SLOT_X, rows);
         for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
-            reads(c, slot, rows * tiles);
-            reads_again(c, slot, rows * (tiles - 1), of_a_head);
+            reads(c, slot, met);
+            reads_again(c, slot, met - rows, of_a_head);
         }
         writes(c, SLOT_Y, rows);
         writes(c, SLOT_LSE, length * heads);

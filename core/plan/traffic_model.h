@@ -37,6 +37,7 @@ static inline uint64_t element_of(const struct count *c, uint8_t slot)
         bool words = slot == SLOT_IDS || slot == SLOT_POSITIONS || slot == SLOT_TYPES || a->tensor == TENSOR_SCRATCH ||
                      (slot == SLOT_DISTANCES && call_get(c->call, CONST_RELATIVE, 0)) ||
                      (slot == SLOT_POSITION && call_get(c->call, CONST_ROTARY, ROTARY_NONE));
+        if (a->slot == slot && slot == SLOT_W && call_get(c->call, CONST_SCALES, 0)) return 1;
         if (a->slot == slot) return words ? 4 : c->storage;
     }
     return 0;
@@ -163,6 +164,14 @@ struct extents extents_of(const struct count *c);
 void count_product(struct count *c, uint64_t band, uint64_t sharers);
 /* A product with the vocabulary of which each sequence leaves a row; `sharers`: as above. */
 void count_words(struct count *c, uint64_t sharers);
+/* Keys that tiles of `rows` queries of one sequence and head walk over in steps, all tiles together: from a multiple
+ * of `unit` on; queries that tiles of keys do, from a multiple of their step. What BEFORE and AFTER hide from a whole step is passed over. */
+uint64_t keys_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step, uint64_t unit);
+uint64_t queries_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step);
+/* Of tiles of keys: how many steps of queries they walk over; and of their parts, with queries, how many have sums of a
+ * query, all queries together. */
+uint64_t steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step);
+uint64_t parts_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step, uint64_t parts);
 /* Attention's forward pass by tiles of queries, each read once. */
 void count_attention(struct count *c);
 

@@ -168,6 +168,6 @@ wherry_status wherry_device_query(const wherry_device *device, wherry_device_lim
         .max_buffer_bytes = limits->max_buffer_bytes == UINT64_MAX ? 0 : limits->max_buffer_bytes,
         .max_binding_bytes = limits->max_binding_bytes == UINT64_MAX ? 0 : limits->max_binding_bytes,
         .f16 = limits->f16,
-        .bf16 = limits->bf16};
+        .bf16 = limits->bf16 || limits->f16};
     return WHERRY_STATUS_OK;
 }

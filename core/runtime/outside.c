@@ -23,19 +23,22 @@ static bool ids_fit(struct outside *o, uint64_t tokens, struct error *e)
 static bool type_fits(const struct wherry_session *s, struct outside *o, struct error *e)
 {
     if (!o->result_type) o->result_type = WHERRY_DTYPE_F32;
-    if (o->result_type != WHERRY_DTYPE_F32 && o->result_type != WHERRY_DTYPE_F16)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "results in a buffer are f32 or f16, not type %d",
+    const char *name = storage_name(session_type(s));
+    if ((unsigned)o->result_type > WHERRY_DTYPE_BF16)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "results in a buffer are f32, f16 or bf16, not type %d",
                     (int)o->result_type);
-    if (o->result_type == WHERRY_DTYPE_F16 && !s->f16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "this session stores f32, and so are its results in a buffer: ask for "
-                    "f32, or create the session with WHERRY_DTYPE_F16");
+    if (o->result_type != WHERRY_DTYPE_F32 && o->result_type != session_dtype(s))
+        return fail(
+            e, WHERRY_STATUS_UNSUPPORTED,
+            "this session stores %s, and its results in a buffer are f32%s%s: ask for that, or create the session "
+            "with the type that you want",
+            name, s->f16 ? " or " : "", s->f16 ? name : "");
     if (s->dimensions)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "embeddings are cut to %u dimensions by the host: give `out` for them, or "
                     "create a session that does not cut",
                     (unsigned)s->dimensions);
-    if (o->result_type == WHERRY_DTYPE_F16 && session_row_floats(s) % 2)
+    if (o->result_type != WHERRY_DTYPE_F32 && session_row_floats(s) % 2)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "rows of %zu 16-bit floats are no whole words: ask for f32",
                     session_row_floats(s));
     return true;
@@ -94,11 +97,12 @@ static bool aside_make(const struct wherry_session *s, struct aside *a, const ch
     const struct backend *backend = s->device->backend;
     struct program_info info;
     char reason[256];
-    if (!backend->supports(s->device->handle, &a->call, s->f16, reason, sizeof reason))
+    if (!backend->supports(s->device->handle, &a->call, session_type(s), reason, sizeof reason))
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s can't be done on the device: %s", what, reason);
     a->step.name = a->step.kernel = a->call.kernel;
     a->step.launch = a->call.launch;
     a->step.f16 = s->f16;
+    a->step.bf16 = s->f16 && s->bf16;
     a->step.call = &a->call;
     a->schedule.steps = &a->step;
     a->schedule.n_steps = 1;

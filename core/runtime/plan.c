@@ -76,8 +76,10 @@ static bool make_graph_with(struct wherry_session *s, const char *layouts, struc
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "layouts: active=ubj is for the plan \"flash\": no kernel of the plan \"%s\" sums rows of tokens",
                     s->plan->name);
-    if (options->layout.channel_major && s->bf16)
+    if (options->layout.channel_major && options->bf16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: active=ubj is not for bf16: use f32, or leave it out");
+    if (options->layout.channel_major && s->int8)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: active=ubj is not for int8 weights: leave it out");
     if (options->layout.channel_major) options->slopes = false; /* they come with rows of tokens */
     TRY(graph_create(&s->context->host, options, &s->graph, e));
     s->layout = options->layout;
@@ -106,12 +108,19 @@ static bool dtype_check(const struct wherry_session *s, const wherry_session_des
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "dtype %d is none of wherry_dtype", (int)desc->dtype);
     if (s->f16 && !device->f16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s does not store 16-bit floats: use f32", s->device->info.id);
+    if ((unsigned)desc->weights > WHERRY_WEIGHTS_INT8)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "weights %d is none of wherry_weights", (int)desc->weights);
+    if (s->int8 && desc->training)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are for inference: train with those of the dtype");
+    if (s->int8 && s->bf16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are multiplied in f32%s: use that dtype",
+                    device->f16 ? " or f16" : "");
     if (!s->bf16) return true;
-    if (!device->bf16)
+    if (!device->bf16 && !device->f16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%s does not multiply in bf16, which the device cpu does on processors with AVX512-BF16 or AMX: "
-                    "use f32%s",
-                    s->device->info.id, device->f16 ? " or f16" : "");
+                    "%s has no bf16, which takes 16-bit storage or, on the device cpu, a processor with AVX512-BF16 or "
+                    "AMX: use f32",
+                    s->device->info.id);
     if (desc->training)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "there is no training in bf16: use f32%s",
                     device->f16 ? " or f16" : "");
@@ -153,8 +162,11 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     if (options.stack) output_of_stack(&options);
 
     bool gpu = s->device->info.type != WHERRY_DEVICE_CPU;
-    s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16);
-    s->bf16 = options.bf16 = desc->dtype == WHERRY_DTYPE_BF16;
+    s->bf16 = desc->dtype == WHERRY_DTYPE_BF16;
+    s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16) ||
+             (s->bf16 && !device->bf16);
+    options.bf16 = s->bf16 && !s->f16;
+    s->int8 = options.int8 = desc->weights == WHERRY_WEIGHTS_INT8;
     TRY(dtype_check(s, desc, device, e));
     options.pitched = options.strips && may_take_wgmma(s, desc->kernels, device);
     options.slopes = options.pitched && options.save == WHERRY_SAVE_DEFAULT;
@@ -244,7 +256,7 @@ static bool filter_runs(const struct graph *g, const struct group *group, char *
                      calls[i].kernel, call_shared_bytes(&calls[i]), have);
             return false;
         }
-        TRY(s->device->backend->supports(s->device->handle, &calls[i], s->f16, reason, size));
+        TRY(s->device->backend->supports(s->device->handle, &calls[i], session_type(s), reason, size));
     }
     return true;
 }

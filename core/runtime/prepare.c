@@ -47,7 +47,7 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
         int tensor = call->arguments[i].tensor;
         bool scratch = tensor == TENSOR_SCRATCH;
         if (call->arguments[i].slot == SLOT_W && !scratch && s->graph.tensors[tensor].role == TENSOR_WEIGHT)
-            step->bf16 &= s->graph.tensors[tensor_owner(&s->graph, tensor)].bf16;
+            step->bf16 &= s->f16 || s->graph.tensors[tensor_owner(&s->graph, tensor)].bf16;
         const struct placement *at = scratch ? &s->memory.scratch[group] : &s->memory.of[tensor];
         int block = at->block;
         uint64_t offset = at->offset, bytes = at->bytes;
@@ -60,6 +60,7 @@ void session_step(const struct wherry_session *s, const struct call *call, int g
             (struct binding){.slot = call->arguments[i].slot,
                              .written = call->arguments[i].written,
                              .words = scratch || s->graph.tensors[tensor].u32 || s->graph.tensors[tensor].f32,
+                             .bytes_each = !scratch && s->graph.tensors[tensor].int8,
                              .buffer = block < 0 ? NULL : s->buffers[block],
                              .offset = offset,
                              .bytes = bytes};

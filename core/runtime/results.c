@@ -10,11 +10,11 @@
 
 void session_floats(const struct wherry_session *s, const void *storage, size_t count, float *out)
 {
-    const uint16_t *half = storage;
-    if (s->f16)
-        for (size_t i = 0; i < count; i++) out[i] = half_to_float(half[i]);
-    else
+    const enum storage type = session_type(s);
+    if (type == STORAGE_F32)
         memcpy(out, storage, count * sizeof *out);
+    else
+        for (size_t i = 0; i < count; i++) out[i] = storage_float(type, storage, i);
 }
 
 bool session_rows_are_tokens(const struct wherry_session *s)
@@ -44,23 +44,22 @@ static bool fail_not_finite(const struct wherry_session *s, const struct share *
         for (sequence = 0; offsets[sequence + 1] - share->first_token <= row;) sequence++;
         snprintf(token, sizeof token, ", token %zu of it", row - (offsets[sequence] - share->first_token));
     }
-    return fail(e, WHERRY_STATUS_VERIFY_FAILED, "the result of sequence %zu of the batch%s is not finite: %s", sequence,
-                token,
-                s->f16 ? "a value went beyond the range of 16-bit floats, so use f32, or this device computes wrongly, "
-                         "which `wherry verify` tells"
-                       : "a value went beyond the range of 32-bit floats, or this device computes wrongly, which "
-                         "`wherry verify` tells");
+    return fail(
+        e, WHERRY_STATUS_VERIFY_FAILED, "the result of sequence %zu of the batch%s is not finite: %s", sequence, token,
+        session_type(s) == STORAGE_F16
+            ? "a value went beyond the range of 16-bit floats, so use bf16 or f32, or this device computes wrongly, "
+              "which `wherry verify` tells"
+            : "a value went beyond the range of 32-bit floats, or this device computes wrongly, which "
+              "`wherry verify` tells");
 }
 
 /* One result in memory as float; then the first of its values, of length 1 again where embeddings have that. */
 static void cut_row(const struct wherry_session *s, const void *storage, size_t row, size_t length, float *out)
 {
-    const uint16_t *half = storage;
-    const float *full = storage;
+    const enum storage type = session_type(s);
     double sum = 0;
     for (size_t i = 0; i < s->dimensions; i++) {
-        size_t at = row * length + i;
-        out[i] = s->f16 ? half_to_float(half[at]) : full[at];
+        out[i] = storage_float(type, storage, row * length + i);
         sum += (double)out[i] * (double)out[i];
     }
     double norm = sqrt(sum);

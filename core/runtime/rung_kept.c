@@ -31,7 +31,7 @@ bool rung_key_make(const struct wherry_session *s, int group, struct rung_key *o
 {
     const struct tuning_key of = device_tuning_key(s->device);
     struct text_writer t = text_begin(out->text, sizeof out->text);
-    const uint32_t memory[] = {s->f16, session_one_buffer(s), s->device_limits.quirks};
+    const uint32_t memory[] = {session_type(s), session_one_buffer(s), s->device_limits.quirks};
     uint64_t hash = hash_bytes(HASH_START, memory, sizeof memory);
     int call = group_first_call(s, group);
     text_add(&t, "wherry-check 2\nlibrary %s\ndevice %s\ndriver %s\nkernels %016" PRIx64 "\nkernel %s\n",

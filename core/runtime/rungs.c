@@ -12,6 +12,13 @@
 
 /* ---- what a session takes ---- */
 
+/* Those that have products of the type: cooperative matrices are of f16 alone. */
+static uint32_t type_rungs(enum storage type)
+{
+    if (type == STORAGE_F32) return RUNG_BIT(RUNG_TILED);
+    return type == STORAGE_F16 ? UINT32_MAX : ~RUNG_BIT(RUNG_COOPMAT);
+}
+
 /* Whether the library is there, the backend says when it is to be used. */
 static bool resolve_library(struct wherry_session *s, const char *name, const char *backend, const char *where,
                             struct error *e)
@@ -32,8 +39,9 @@ static bool resolve_named(struct wherry_session *s, const char *kernels, struct 
     int r = RUNG_TILED;
     while (strcmp(kernels, rung_name((enum rung)r))) r++;
     s->library = LIBRARY_REFUSED;
-    if (r != RUNG_TILED && !s->f16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "products by %s are of f16: use dtype f16", kernels);
+    if (r != RUNG_TILED && !(type_rungs(session_type(s)) & RUNG_BIT(r)))
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "products by %s are not of %s: use dtype f16", kernels,
+                    storage_name(session_type(s)));
     if (!(limits->rungs & RUNG_BIT(r)))
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s (%s) has no %s", s->device->info.id, s->device->info.name,
                     kernels);
@@ -56,10 +64,10 @@ bool session_rungs(struct wherry_session *s, const char *kernels, struct error *
     if (is_named(kernels)) return resolve_named(s, kernels, e);
     if (s->limits.tokens > SMALL_BATCH_ROWS) limits->rungs &= ~RUNG_BIT(RUNG_SMALL_BATCH);
     /* Asked for by its name it runs there all the same: so do tests. */
-    for (int r = RUNG_TILED + 1; s->f16 && limits->cpu && r < RUNG_COUNT; r++)
+    limits->rungs &= type_rungs(session_type(s));
+    for (int r = RUNG_TILED + 1; limits->cpu && r < RUNG_COUNT; r++)
         if (limits->rungs & RUNG_BIT(r))
             TRY(leave_out(s, (enum rung)r, "a CPU's driver computes matrices element by element", e));
-    if (!s->f16) limits->rungs = RUNG_BIT(RUNG_TILED); /* all others' products are of f16 */
     return true;
 }
 

@@ -24,7 +24,10 @@ struct wherry_session *session_new(struct wherry_context *context, struct wherry
 
 /* Of bf16: what is multiplied with weights is rounded to 8 digits, of which the mean square error is at most 2^-18 / 3
  * in the worst half of a binade. */
-double session_tolerance(const struct wherry_session *s) { return s->bf16 ? 1e-5 : s->f16 ? 1e-6 : 1e-10; }
+double session_tolerance(const struct wherry_session *s)
+{
+    return s->bf16 && s->f16 ? 6e-5 : s->bf16 ? 1e-5 : s->f16 ? 1e-6 : 1e-10;
+}
 
 wherry_dtype session_dtype(const struct wherry_session *s)
 {
@@ -123,6 +126,7 @@ wherry_status wherry_session_query(const wherry_session *session, wherry_session
     snprintf(out->plan, sizeof out->plan, "%s", session->plan->name);
     _Static_assert(sizeof out->layouts == ORDERS_TEXT, "there is room for the orders of all tensors");
     orders_text(&session->layout, out->layouts);
+    out->weights = session->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT;
     snprintf(out->layouts_reason, sizeof out->layouts_reason, "%s", session->why);
     return WHERRY_STATUS_OK;
 }

@@ -28,7 +28,9 @@ struct wherry_session {
     enum library library;
     struct tuning tuning; /* sizes that were measured here; empty: the static table's */
     uint32_t max_length;
-    bool f16, bf16;              /* storage; weights of products, of an else f32 session */
+    bool f16;                    /* elements have 16 bits: f16, or bf16 */
+    bool bf16;                   /* those, or, where elements are f32 (the device cpu), weights of products alone */
+    bool int8;                   /* weights of products have 8 bits, whatever the storage */
     bool shares;                 /* weights with other sessions of the device */
     bool keep, part;             /* part: some groups of the plan, for measuring */
     const char *only;            /* their names, while it is created */
@@ -89,6 +91,10 @@ double session_tolerance(const struct wherry_session *s); /* NMSE above which a 
 wherry_dtype session_dtype(const struct wherry_session *s);
 /* Bytes of an element (tensor_element_bytes). */
 static inline size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; }
+static inline enum storage session_type(const struct wherry_session *s)
+{
+    return !s->f16 ? STORAGE_F32 : s->bf16 ? STORAGE_BF16 : STORAGE_F16;
+}
 /* Once, however many layers say the same. */
 bool session_note(struct wherry_session *s, struct error *e, const char *format, ...) PRINTF_LIKE(3, 4);
 /* One that the log has already. */

@@ -77,9 +77,10 @@ static struct shared_tensor tensor_key(const struct wherry_session *s, int t)
     struct shared_tensor key = {.weight = tensor->weight,
                                 .layer = tensor->layer,
                                 .element = tensor_element_bytes(&s->graph, t, session_storage(s)),
-                                .bf16 = tensor->bf16};
+                                .bf16 = tensor->bf16 || session_type(s) == STORAGE_BF16};
     key.reordered = tensor_reordered(&s->graph, t, &key.order);
-    key.at.bytes = round_up(tensor_elements(&s->graph, &s->limits, t) * key.element, MEMORY_ALIGNMENT);
+    key.at.bytes = round_up(tensor_elements(&s->graph, &s->limits, t) * key.element + tensor_scale_bytes(&s->graph, t),
+                            MEMORY_ALIGNMENT);
     key.at.piece_bytes = table_piece_bytes(&s->graph, &s->limits, t, session_storage(s),
                                            s->device_limits.max_binding_bytes, s->device_limits.max_buffer_bytes);
     return key;

@@ -20,17 +20,17 @@ bool session_kind(const struct wherry_session *s, const struct graph_options *op
     const wherry_model_config *c = options->config;
     struct text_writer t = text_begin(text, LAYOUTS_TEXT);
     text_add(&t, "%s %s gemm=%s i=%u h=%u u=%u %s activation=%d rows=%llu longest=%llu", s->plan->name,
-             s->bf16  ? "bf16"
-             : s->f16 ? "f16"
-                      : "f32",
-             kernels && *kernels ? kernels : "auto", c->hidden, c->heads, c->feed_forward,
-             c->pre_layernorm ? "pre" : "post", (int)c->activation, (unsigned long long)power_of_two(s->limits.tokens),
-             (unsigned long long)power_of_two(s->limits.longest));
+             s->bf16 ? "bf16" : storage_name(session_type(s)), kernels && *kernels ? kernels : "auto", c->hidden,
+             c->heads, c->feed_forward, c->pre_layernorm ? "pre" : "post", (int)c->activation,
+             (unsigned long long)power_of_two(s->limits.tokens), (unsigned long long)power_of_two(s->limits.longest));
     if (options->training)
         text_add(&t, " training dropout=%d save=%d products=%u", options->dropout > 0, (int)options->save,
                  options->qkv_parts > 1 ? options->qkv_parts : 1);
     else
         text_add(&t, " inference");
+    if (heads_grouped(c)) text_add(&t, " keys=%u", key_heads(c));
+    if (c->head_norms) text_add(&t, " head-norms");
+    if (s->int8) text_add(&t, " weights=int8");
     if (options->output) text_add(&t, " output=%d", (int)options->output);
     if (options->pool == WHERRY_POOL_POOLER) text_add(&t, " pooler");
     return !t.cut || fail(e, WHERRY_STATUS_UNSUPPORTED, "this session's kind does not fit a key: %.200s", text);

@@ -89,7 +89,7 @@ static bool compare_tensor(struct check *c, int tensor, wherry_verify_result *re
         if (!(c->device = host_alloc(&c->s->context->host, n, sizeof *c->device, e))) return false;
         c->device_capacity = n;
     }
-    tensor_load(g, c->shape, owner, c->s->f16, block_bytes(owner, c), c->device);
+    tensor_load(g, c->shape, owner, session_type(c->s), block_bytes(owner, c), c->device);
     const double *want = c->values.of[owner];
     for (size_t i = 0; i < n; i++) {
         if (i % stride < offset || i % stride >= offset + length) continue; /* another slice's */
@@ -119,7 +119,7 @@ static bool check_group(struct check *c, const struct group *group, wherry_verif
     result->guards_intact = true;
     c->values.seed = s->seed;
     c->values.step = s->step;
-    TRY(values_load(&s->graph, group, c->shape, s->f16, block_bytes, c, &c->values, e));
+    TRY(values_load(&s->graph, group, c->shape, session_type(s), block_bytes, c, &c->values, e));
     TRY(group_reference(&s->graph, group, c->shape, &c->values, e));
     for (int w = 0; w < group->n_writes; w++) TRY(compare_tensor(c, group->writes[w], result, &difference, &square, e));
     values_clear(&s->graph, &c->values);

@@ -3,6 +3,7 @@
  * the device's memory is the host's, pieces are converted to their place at once. */
 #include "runtime/weights.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/platform.h"
@@ -22,6 +23,8 @@ struct piece {
     enum weight_type as;
     size_t size; /* bytes of a value */
     bool reordered;
+    uint32_t columns;   /* > 0: a whole matrix of int8, */
+    uint64_t scales_at; /* and bytes from its beginning to its rows' scales */
     struct matrix_order order;
     uint64_t first, count; /* values; in another order, of the outer index */
     int block;
@@ -81,6 +84,13 @@ static bool check_count(const struct wherry_session *s, int t, const struct weig
                                 s->graph.tensors[t].name, (unsigned long long)have, (unsigned long long)want);
 }
 
+static enum weight_type weight_type(const struct wherry_session *s, const struct tensor *t)
+{
+    if (t->bf16) return WEIGHT_TYPE_BF16;
+    if (!s->f16 || t->f32 || t->int8) return WEIGHT_TYPE_F32;
+    return s->bf16 ? WEIGHT_TYPE_BF16 : WEIGHT_TYPE_F16;
+}
+
 /* The next one of the tensor that it is at. Device copies are multiples of 4 bytes, so values are even in number but
  * for a tensor's last ones. */
 static bool piece_next(struct upload *u, struct piece *p, struct error *e)
@@ -89,23 +99,24 @@ static bool piece_next(struct upload *u, struct piece *p, struct error *e)
     const struct tensor *t = &s->graph.tensors[u->tensor];
     const struct placement *at = &s->memory.of[u->tensor];
     p->size = tensor_element_bytes(&s->graph, u->tensor, session_storage(s));
-    p->as = t->bf16 ? WEIGHT_TYPE_BF16 : s->f16 && !t->f32 ? WEIGHT_TYPE_F16 : WEIGHT_TYPE_F32;
+    p->as = weight_type(s, t);
     uint64_t size = p->size, all = tensor_elements(&s->graph, &s->limits, u->tensor), inner = 1;
     int n = model_weight(s->model, t->weight, t->layer, &p->parts);
     TRY(check_count(s, u->tensor, p->parts, n, e));
     p->first = u->at;
     p->count = PIECE_ELEMENTS;
+    if ((p->columns = t->int8)) p->count = all, p->scales_at = sizeof(float) * tensor_scales_at(&s->graph, u->tensor);
     if ((p->reordered = tensor_reordered(&s->graph, u->tensor, &p->order))) {
         inner = all / outer_of(&p->order);
-        p->count = step_of(&p->order);
+        p->count = p->columns ? all / inner : step_of(&p->order);
     }
     if (p->count > all / inner - p->first) p->count = all / inner - p->first;
     /* A table in several blocks is in its model's order: a piece is of one of them. */
     uint64_t left = placement_find(at, p->first * inner * size, &p->block, &p->offset);
     if (at->piece_bytes && p->count > left / size) p->count = left / size;
+    p->bytes = (p->count * inner * size + tensor_scale_bytes(&s->graph, u->tensor) + 3) / 4 * 4;
     u->at += p->count;
     if (u->at * inner == all) u->tensor++, u->at = 0;
-    p->bytes = (p->count * inner * size + 3) / 4 * 4;
     return true;
 }
 
@@ -148,13 +159,11 @@ static bool round_fill(struct upload *u, struct round *r, struct error *e)
 
 /* ---- converting, on any thread ---- */
 
-static bool piece_convert(struct piece *p, void *raw, void *strip)
+/* `left` values from number `first` on of parts in the model's order. */
+static bool parts_convert(struct piece *p, uint64_t first, uint64_t left, void *raw, unsigned char *to)
 {
     enum weight_type as = p->as;
-    uint64_t size = p->size, first = p->first, left = p->count;
-    memset(p->to + p->bytes - 4, 0, 4); /* the last values' padding */
-    if (p->reordered) return weight_convert_order(p->parts, &p->order, first, left, as, raw, strip, p->to, &p->e);
-    unsigned char *to = p->to;
+    uint64_t size = as == WEIGHT_TYPE_F32 ? 4 : 2;
     for (const struct weight_part *part = p->parts; left; part++) {
         if (first >= part->elements) {
             first -= part->elements;
@@ -167,6 +176,36 @@ static bool piece_convert(struct piece *p, void *raw, void *strip)
         first = 0;
     }
     return true;
+}
+
+/* Rows of int8: the nearest multiples of a scale by which the largest value is 127. `row` has room for one of floats.
+ */
+static bool rows_scale(struct piece *p, void *raw, float *row)
+{
+    uint64_t rows = p->reordered ? p->count : p->count / p->columns;
+    float *scales = (float *)(void *)(p->to + p->scales_at);
+    memset(p->to + rows * p->columns, 0, (size_t)(p->scales_at - rows * p->columns));
+    for (uint64_t r = 0; r < rows; r++) {
+        int8_t *to = (int8_t *)p->to + r * p->columns;
+        float largest = 0;
+        if (p->reordered)
+            TRY(weight_convert_order(p->parts, &p->order, r, 1, p->as, raw, NULL, row, &p->e));
+        else
+            TRY(parts_convert(p, r * p->columns, p->columns, raw, (unsigned char *)row));
+        for (uint32_t c = 0; c < p->columns; c++) largest = fabsf(row[c]) > largest ? fabsf(row[c]) : largest;
+        scales[r] = largest / 127;
+        for (uint32_t c = 0; c < p->columns; c++) to[c] = scales[r] > 0 ? (int8_t)nearbyintf(row[c] / scales[r]) : 0;
+    }
+    return true;
+}
+
+static bool piece_convert(struct piece *p, void *raw, void *strip)
+{
+    memset(p->to + p->bytes - 4, 0, 4); /* the last values' padding */
+    if (p->columns) return rows_scale(p, raw, strip);
+    if (p->reordered)
+        return weight_convert_order(p->parts, &p->order, p->first, p->count, p->as, raw, strip, p->to, &p->e);
+    return parts_convert(p, p->first, p->count, raw, p->to);
 }
 
 /* ---- copying, on the calling thread ---- */
@@ -264,6 +303,7 @@ static bool upload_begin(struct upload *u, struct error *e)
         elements += tensor_elements(&s->graph, &s->limits, t);
         if (tensor_reordered(&s->graph, t, &order) && ORDER_STRIP * step_of(&order) > strip)
             strip = ORDER_STRIP * step_of(&order);
+        if (2 * s->graph.tensors[t].int8 > strip) strip = 2 * s->graph.tensors[t].int8; /* a row of floats */
         if (backend->buffer_bytes && !u->direct[block])
             u->direct[block] = backend->buffer_bytes(s->device->handle, s->buffers[block]);
     }

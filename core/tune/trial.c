@@ -45,7 +45,8 @@ static bool calls_run(const struct trials *t, const struct trial *trial, struct 
     struct wherry_device *device = t->session->device;
     char reason[256];
     for (int i = 0; i < trial->n_calls; i++)
-        if (!device->backend->supports(device->handle, &trial->calls[i], t->session->f16, reason, sizeof reason))
+        if (!device->backend->supports(device->handle, &trial->calls[i], session_type(t->session), reason,
+                                       sizeof reason))
             return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s", reason);
     return true;
 }
@@ -174,24 +175,12 @@ struct comparison {
     uint64_t not_finite, outside;
 };
 
-static double value_at(const unsigned char *data, bool half, size_t i)
-{
-    uint16_t h;
-    float f;
-    if (half) {
-        memcpy(&h, data + 2 * i, sizeof h);
-        return half_to_float(h);
-    }
-    memcpy(&f, data + 4 * i, sizeof f);
-    return f;
-}
-
 /* The values of one output, which may be a slice of the rows in memory, in pieces for all cores: at 50 million values
  * one core takes a quarter of a second. */
 enum { PIECE_VALUES = 1 << 16, PIECES = 64 };
 struct compared {
     const unsigned char *want, *have;
-    bool half;
+    enum storage type;
     size_t n, pieces;
     size_t length, stride, offset;
     size_t channels, channel_stride; /* 0: a row is contiguous; else that many values, so far apart */
@@ -207,7 +196,8 @@ static void compare_piece(size_t piece, void *user)
         if (i % all->stride < all->offset || i % all->stride >= all->offset + all->length) continue;
         size_t at = all->channels ? i % all->channels * all->channel_stride + i / all->channels
                                   : i / all->row_length * all->row_pitch + i % all->row_length;
-        double want = value_at(all->want, all->half, at), have = value_at(all->have, all->half, at);
+        double want = (double)storage_float(all->type, all->want, at),
+               have = (double)storage_float(all->type, all->have, at);
         if (!isfinite(want) || !isfinite(have)) {
             c.not_finite += isnan(want) ? !isnan(have) : want != have;
             continue;
@@ -224,7 +214,7 @@ static void compare_values(const struct trials *t, int tensor, const struct expe
     const struct graph *g = &s->graph;
     struct compared all = {.want = x->usual + MEMORY_ALIGNMENT,
                            .have = t->found + MEMORY_ALIGNMENT,
-                           .half = s->f16 && !g->tensors[x->tensor].f32,
+                           .type = g->tensors[x->tensor].f32 ? STORAGE_F32 : session_type(s),
                            .n = (size_t)tensor_elements(g, t->shape, x->tensor),
                            .length = tensor_slice_length(g, tensor),
                            .stride = tensor_slice_stride(g, tensor),

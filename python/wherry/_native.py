@@ -39,7 +39,11 @@ class ModelConfig(Structure):
                 ("epsilon", c_float), ("position_offset", c_uint32), ("embedding", c_uint32),
                 ("relative_buckets", c_uint32), ("relative_distance", c_uint32), ("head", c_int), ("labels", c_uint32),
                 ("head_activation", c_int), ("untied", c_bool), ("gate", c_int), ("without", c_uint32),
-                ("rotary_base", c_float), ("next_sentence", c_bool)]
+                ("rotary_base", c_float), ("rotary_base_local", c_float), ("rotary_factor", c_float),
+                ("head_norm", c_bool), ("head_mean", c_bool), ("norm", c_int), ("key_heads", c_uint32), ("head_channels", c_uint32),
+                ("head_norms", c_bool),
+                ("causal", c_bool), ("window", c_uint32), ("global_every", c_uint32),
+                ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool), ("next_sentence", c_bool)]
 
 
 class ModelInfo(Structure):
@@ -56,7 +60,8 @@ class SessionDesc(Structure):
                 ("max_length", c_uint32), ("dtype", c_int), ("plan", c_char_p), ("pool", c_int), ("normalize", c_int),
                 ("memory_budget", c_uint64), ("keep_intermediates", c_bool), ("training", c_void_p),
                 ("kernels", c_char_p), ("tuning", c_char_p), ("only", c_char_p), ("layouts", c_char_p),
-                ("output", c_int), ("dimensions", c_uint32), ("max_submit_ms", c_double), ("pause_us", c_uint32)]
+                ("output", c_int), ("dimensions", c_uint32), ("max_submit_ms", c_double), ("pause_us", c_uint32),
+                ("weights", c_int)]
 
 
 class SessionPlan(Structure):
@@ -64,7 +69,7 @@ class SessionPlan(Structure):
                 ("shared_bytes", c_uint64), ("activation_bytes", c_uint64), ("saved_bytes", c_uint64), ("groups", c_uint32),
                 ("launches", c_uint32), ("operators", c_uint32), ("splits", c_uint32), ("embedding_size", c_uint32),
                 ("dtype", c_int), ("max_tokens", c_uint32), ("max_sequences", c_uint32), ("max_length", c_uint32),
-                ("plan", c_char * 16), ("layouts", c_char * 160), ("layouts_reason", c_char * 96)]
+                ("plan", c_char * 16), ("layouts", c_char * 160), ("layouts_reason", c_char * 96), ("weights", c_int)]
 
 
 class PrepareInfo(Structure):

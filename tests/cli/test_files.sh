@@ -62,8 +62,8 @@ expect 3 "$says.*get it again" "$wherry" verify -q --model "$bad" --device refer
 check "$python" "$here/make_model.py" "$bad" encoder.layer.0.intermediate.dense.bias 5 1e5
 says='tensor encoder.layer.0.intermediate.dense.bias has the value 100000 at element 5, beyond the range of 16-bit floats'
 expect 0 '' embed --model "$bad" "$work/texts"
-expect 4 "$says.*use f32" embed --model "$bad" --dtype f16 "$work/texts"
-expect 4 "$says.*use f32" "$wherry" verify -q --model "$bad" --device reference --dtype f16
+expect 4 "$says.*use bf16, or use f32" embed --model "$bad" --dtype f16 "$work/texts"
+expect 4 "$says.*use bf16, or use f32" "$wherry" verify -q --model "$bad" --device reference --dtype f16
 # Good weights, and an activation that is too large: of the third line's last token alone.
 check "$python" "$here/make_model.py" "$bad" encoder.layer.1.output.LayerNorm.weight 10 25000
 printf 'the boat\n\nwater, water!\n' >"$work/lines"

@@ -97,6 +97,21 @@ uint16_t float_to_half(float value)
     return (uint16_t)(sign | rounded >> 13);
 }
 
+/* An instruction's 16-bit floats are of one of both types. */
+static bool is_bf16(const struct instruction *i) { return strstr(i->name, "bf16") != NULL; }
+
+static float narrow_to_float(const struct instruction *i, uint16_t narrow)
+{
+    return is_bf16(i) ? to_float((uint32_t)narrow << 16) : half_to_float(narrow);
+}
+
+static uint16_t float_to_narrow(const struct instruction *i, float value)
+{
+    uint32_t bits = to_bits(value);
+    if (!is_bf16(i)) return float_to_half(value);
+    return isnan(value) ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
 /* ---- shared memory ---- */
 
 static unsigned char *shared_at(uint32_t address, uint32_t bytes, uint32_t alignment, const char *what)
@@ -171,7 +186,7 @@ static void run_barrier(const struct instruction *i, uint64_t *v)
 
 static void run_pack(const struct instruction *i, uint64_t *v)
 {
-    uint32_t high = float_to_half(to_float(get32(i, v, 1))), low = float_to_half(to_float(get32(i, v, 2)));
+    uint32_t high = float_to_narrow(i, to_float(get32(i, v, 1))), low = float_to_narrow(i, to_float(get32(i, v, 2)));
     put(i, v, 0, high << 16 | low);
 }
 
@@ -179,8 +194,8 @@ static void run_pack(const struct instruction *i, uint64_t *v)
 static void run_pack_relu(const struct instruction *i, uint64_t *v)
 {
     float high = to_float(get32(i, v, 1)), low = to_float(get32(i, v, 2));
-    uint32_t packed_high = isnan(high) ? 0x7fff : float_to_half(high > 0 ? high : 0),
-             packed_low = isnan(low) ? 0x7fff : float_to_half(low > 0 ? low : 0);
+    uint32_t packed_high = isnan(high) ? 0x7fff : float_to_narrow(i, high > 0 ? high : 0),
+             packed_low = isnan(low) ? 0x7fff : float_to_narrow(i, low > 0 ? low : 0);
     put(i, v, 0, packed_high << 16 | packed_low);
 }
 
@@ -210,6 +225,15 @@ static void run_above_halves(const struct instruction *i, uint64_t *v)
     uint32_t a = get32(i, v, 1), b = get32(i, v, 2), result = 0;
     if (half_to_float((uint16_t)a) > half_to_float((uint16_t)b)) result |= 0xffff;
     if (half_to_float((uint16_t)(a >> 16)) > half_to_float((uint16_t)(b >> 16))) result |= 0xffff0000;
+    put(i, v, 0, result);
+}
+
+static void run_less_halves(const struct instruction *i, uint64_t *v)
+{
+    uint32_t a = get32(i, v, 1), b = get32(i, v, 2), result = 0;
+    for (int half = 0; half < 32; half += 16)
+        result |= (uint32_t)half_from_float(half_to_float((uint16_t)(a >> half)) - half_to_float((uint16_t)(b >> half)))
+                  << half;
     put(i, v, 0, result);
 }
 
@@ -506,7 +530,10 @@ static void run_store_matrices(const struct instruction *i, uint64_t *v)
         }
 }
 
-static float half_of(uint32_t word, uint32_t number) { return half_to_float((uint16_t)(word >> 16 * number)); }
+static float narrow_of(const struct instruction *i, uint32_t word, uint32_t number)
+{
+    return narrow_to_float(i, (uint16_t)(word >> 16 * number));
+}
 
 /* Operands as floats, for all lanes by the first one that comes here after the meeting; NULL for the others. */
 static float *factors_make(void)
@@ -527,7 +554,7 @@ static void run_mma(const struct instruction *i, uint64_t *v)
     for (uint32_t r = 0; make && r < 24; r++) /* rows of a, then columns of b */
         for (uint32_t k = 0; k < 16; k++) {
             const uint32_t *word = shown(r % 8 * 4 + k % 8 / 2)->word;
-            make[r * 16 + k] = half_of(word[r < 16 ? r / 8 + k / 8 * 2 : 4 + k / 8], k % 2);
+            make[r * 16 + k] = narrow_of(i, word[r < 16 ? r / 8 + k / 8 * 2 : 4 + k / 8], k % 2);
         }
     const float *factors = group.warps[item->number / WARP].factors;
     for (uint32_t d = 0; d < 4; d++) {
@@ -559,13 +586,13 @@ static struct matrix matrix_of(const struct instruction *i, uint64_t descriptor,
                            .transposed = transposed};
 }
 
-static float element(const struct matrix *m, uint32_t row, uint32_t k)
+static float element(const struct instruction *i, const struct matrix *m, uint32_t row, uint32_t k)
 {
     uint32_t at = m->transposed ? m->at + row / 64 * m->leading + k / 8 * m->stride + k % 8 * 128 + row % 64 * 2
                                 : m->at + row / 8 * m->stride + row % 8 * 128 + k * 2;
     uint16_t half;
     memcpy(&half, shared_at(at ^ (at >> 7 & 7) << 4, 2, 2, "wgmma"), 2);
-    return half_to_float(half);
+    return narrow_to_float(i, half);
 }
 
 /* A warpgroup's product has ended when it has for all four warps: that one of them may then let go of the operands for
@@ -597,11 +624,11 @@ static void run_wgmma(const struct instruction *i, uint64_t *v)
     if (!registers) x = matrix_of(i, get(i, v, sums), get(i, v, i->n - 2));
     for (uint32_t h = 0; h < 2; h++)
         for (uint32_t k = 0; k < 16; k++)
-            a[h][k] = registers ? half_of(shown(lane / 4 * 4 + k % 8 / 2)->word[h + k / 8 * 2], k % 2)
-                                : element(&x, row + h * 8, k);
+            a[h][k] = registers ? narrow_of(i, shown(lane / 4 * 4 + k % 8 / 2)->word[h + k / 8 * 2], k % 2)
+                                : element(i, &x, row + h * 8, k);
     float *make = factors_make();
     for (uint32_t c = 0; make && c < columns; c++)
-        for (uint32_t k = 0; k < 16; k++) make[c * 16 + k] = element(&b, c, k);
+        for (uint32_t k = 0; k < 16; k++) make[c * 16 + k] = element(i, &b, c, k);
     for (uint32_t c = 0; c < columns; c += 8)
         for (uint32_t e = 0; e < 2; e++) {
             const float *factors = group.warps[item->number / WARP].factors + (c + lane % 4 * 2 + e) * 16;
@@ -633,17 +660,21 @@ static const struct known {
     {"bar.sync", run_barrier, false},
     {"bar.arrive", run_barrier, false},
     {"cvt.rn.f16x2.f32", run_pack, false},
+    {"cvt.rn.bf16x2.f32", run_pack, false},
     {"ld.global.nc.v4.u32", run_load, false},
     {"ex2.approx.ftz.f32", run_exp2, false},
     {"min.u16x2", run_min_halves, false},
+    {"sub.rn.f16x2", run_less_halves, false},
     {"set.ge.u32.f16x2", run_not_less_halves, false},
     {"set.gt.u32.f16x2", run_above_halves, false},
     {"cvt.rn.relu.f16x2.f32", run_pack_relu, false},
+    {"cvt.rn.relu.bf16x2.f32", run_pack_relu, false},
     {"setp.ne.u32", run_not_equal, false},
     {"selp.u32", run_select, false},
     {"stmatrix.sync.aligned.m8n8.x4.*", run_store_matrices, false},
     {"ldmatrix.sync.aligned.m8n8.x4.*", run_load_matrices, false},
     {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", run_mma, false},
+    {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", run_mma, false},
     {"mbarrier.init.shared::cta.b64", run_mbarrier_init, false},
     {"mbarrier.arrive.shared::cta.b64", run_arrive, false},
     {"mbarrier.arrive.expect_tx.shared::cta.b64", run_expect, false},

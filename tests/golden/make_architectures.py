@@ -2,23 +2,28 @@
 """Makes what tests/test_architectures.c compares with: for each architecture several tiny models, whose weights are a
 function of their names (tests/model_files.h, tiny_value), run by transformers in float64.
 
-usage: make_architectures.py   (writes architectures.json and architectures.safetensors beside itself)
+usage: make_architectures.py [--later]   (writes architectures.json and architectures.safetensors beside itself; with
+--later what later_models.py has anew and the rest as it was)
 
 architectures.json has a model's config.json and the names and shapes of its tensors, as transformers gives them;
 architectures.safetensors its batches and what comes out: NAME/ids, NAME/types, NAME/offsets, NAME/y [tokens, hidden],
 NAME/pooled [sequences, hidden] where there is a pooler; of models for training NAME/dy [sequences, hidden], the loss
 gradient of the mean of each sequence's tokens, and NAME/d.TENSOR.
 
-Made with torch 2.11 and transformers 5.23, NomicBERT with torch 2.15 and transformers 5.24.
+Made with torch 2.11 and transformers 5.23, NomicBERT and what came later with torch 2.15
+and transformers 5.24.
 """
 
 import json
 import os
+import sys
 
 import numpy as np
 import torch
 import transformers as hf
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
+
+import later_models
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MASK = 2**64 - 1
@@ -32,7 +37,8 @@ def tiny_values(name, count):
     elements = np.arange(count, dtype=np.uint64)
     with np.errstate(over="ignore"):
         mixed = ((np.uint64(h) ^ elements) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
-    if any(norm in name for norm in ("LayerNorm.weight", "layer_norm.weight", "layernorm.weight", "emb_ln.weight", "norm1.weight", "norm2.weight")):
+    if any(norm in name for norm in ("LayerNorm.weight", "layer_norm.weight", "layernorm.weight", "emb_ln.weight", "norm1.weight", "norm2.weight",
+                                  "attn_ln.weight", "mlp_ln.weight", "norm.weight")):
         return 1 + ((mixed & np.uint64(31)).astype(np.float64) - 16) / 128
     return ((mixed & np.uint64(127)).astype(np.float64) - 63) / 256
 
@@ -142,10 +148,10 @@ def published_config(config):
             "use_rms_norm": False}
 
 
-def publish(model, tensors):
+def publish(model, tensors, names_of=published_names):
     """Gives the model the values of its published names; returns their shapes."""
     state, shapes = model.state_dict(), {}
-    for published, names in published_names(tensors).items():
+    for published, names in names_of(list(tensors)).items():
         shape = list(state[names[0]].shape)
         shape[0] *= len(names)
         values = torch.from_numpy(tiny_values(published, int(np.prod(shape))).reshape(shape))
@@ -161,7 +167,7 @@ def make_model(config_class, model_class, sizes):
     config.architectures = [model_class.__name__]
     model = model_class._from_config(config, attn_implementation="eager", dtype=torch.float64).eval()
     state, names = model.state_dict(), {}
-    for name in sorted(state, key=lambda n: not n.endswith("word_embeddings.weight")):
+    for name in sorted(state, key=lambda n: not n.endswith(("word_embeddings.weight", "tok_embeddings.weight", "embed_tokens.weight"))):
         names.setdefault(state[name].data_ptr(), name)
     tensors = {name: value for name, value in state.items() if name in names.values()}
     for name, value in tensors.items():
@@ -208,9 +214,44 @@ def store(arrays, name, ids, kinds, types):
     arrays[name + "/offsets"] = np.cumsum([0] + [len(t) for t in ids]).astype(np.uint32)
 
 
-def main():
+def keep(arrays, name, outputs):
+    """Of a long text every seventh row."""
+    rows = [o.last_hidden_state[0].numpy() for o in outputs]
+    arrays[name + "/y"] = np.concatenate([r[:: 7 if len(r) > 64 else 1] for r in rows]).astype(np.float32)
+    pooled = [getattr(o, "pooler_output", None) for o in outputs]
+    if pooled[0] is not None:
+        arrays[name + "/pooled"] = np.concatenate([p.numpy() for p in pooled]).astype(np.float32)
+
+
+def keep_logits(arrays, name, model, ids, kinds, types):
+    """Of classes of texts and of tokens all; of words those for the last token of each text."""
+    rows = []
+    for text, kind in zip(ids, kinds):
+        more = {"token_type_ids": torch.from_numpy(kind)[None]} if types else {}
+        logits = model(input_ids=torch.from_numpy(text)[None], attention_mask=torch.ones(1, len(text)), **more).logits
+        rows.append(logits.reshape(-1, logits.shape[-1])[-1 if "MaskedLM" in type(model).__name__ else 0:])
+    arrays[name + "/logits"] = np.concatenate([r.numpy() for r in rows]).astype(np.float32)
+
+
+def train(arrays, name, model, random, batch, names_of):
+    ids, kinds, types = batch
+    dy = random.standard_normal((len(ids), model.config.hidden_size)).astype(np.float32)
+    loss = 0
+    for o, gradient in zip(run(model, ids, kinds, types), dy):
+        loss = loss + (o.last_hidden_state[0].mean(0) * torch.from_numpy(gradient.astype(np.float64))).sum()
+    loss.backward()
+    arrays[name + "/dy"] = dy
+    gradients = {parameter: value.grad.numpy().astype(np.float32) for parameter, value in model.named_parameters()
+                 if value.grad is not None and not parameter.startswith("pooler.")}
+    if names_of:
+        gradients = {published: np.concatenate([gradients[n] for n in names])
+                     for published, names in names_of(list(gradients)).items()}
+    for parameter, gradient in gradients.items():
+        arrays["%s/d.%s" % (name, parameter)] = gradient
+
+
+def make_first(described, arrays):
     random = first = np.random.default_rng(20)
-    described, arrays = [], {}
     later = np.random.default_rng(24)
     for name, config_class, model_class, sizes, dtype, sharded, padding in MODELS + LATER:
         model, tensors = make_model(config_class, model_class, sizes)
@@ -226,33 +267,57 @@ def main():
             outputs = run(model, ids, kinds, types)
         described.append(describe(name, model, tensors, dtype, sharded))
         store(arrays, name, ids, kinds, types)
-        # Of a long text every seventh row.
-        rows = [o.last_hidden_state[0].numpy() for o in outputs]
-        arrays[name + "/y"] = np.concatenate([r[:: 7 if len(r) > 64 else 1] for r in rows]).astype(np.float32)
-        pooled = [getattr(o, "pooler_output", None) for o in outputs]
-        if pooled[0] is not None:
-            arrays[name + "/pooled"] = np.concatenate([p.numpy() for p in pooled]).astype(np.float32)
+        keep(arrays, name, outputs)
     for name, config_class, model_class, sizes in TRAINED + LATER_TRAINED:
         random = later if "nomic" in name else first
         model, tensors = make_model(config_class, model_class, sizes)
         if name.endswith("-published"):
             tensors = publish(model, tensors)
         ids, kinds, types = make_batch(random, model.config, False, [1, 9, 12])
-        dy = random.standard_normal((len(ids), 16)).astype(np.float32)
-        loss = 0
-        for o, gradient in zip(run(model, ids, kinds, types), dy):
-            loss = loss + (o.last_hidden_state[0].mean(0) * torch.from_numpy(gradient.astype(np.float64))).sum()
-        loss.backward()
         described.append(describe(name, model, tensors, "F32", False))
         store(arrays, name, ids, kinds, types)
-        arrays[name + "/dy"] = dy
-        gradients = {parameter: value.grad.numpy().astype(np.float32) for parameter, value in model.named_parameters()
-                     if value.grad is not None and not parameter.startswith("pooler.")}
-        if name.endswith("-published"):
-            gradients = {published: np.concatenate([gradients[n] for n in names])
-                         for published, names in published_names(gradients).items()}
-        for parameter, gradient in gradients.items():
-            arrays["%s/d.%s" % (name, parameter)] = gradient
+        train(arrays, name, model, random, (ids, kinds, types),
+              published_names if name.endswith("-published") else None)
+
+
+def make_later(m, described, arrays):
+    model, tensors = make_model(m.config, m.model, m.sizes)
+    random, trained = m.random(), m.name.startswith("train-")
+    if m.names:
+        tensors = publish(model, tensors, m.names)
+    if m.change:
+        m.change(getattr(model, model.base_model_prefix, model))
+    lengths = m.lengths or ([1, 9, 12] if trained else [1, 7, 20, model.config.max_position_embeddings])
+    batch = make_batch(random, model.config, False, lengths)
+    description = describe(m.name, model, tensors, m.dtype, m.sharded)
+    if getattr(model.config, "num_labels", 2) != 2:
+        description["config"]["num_labels"] = model.config.num_labels
+    if m.keys:
+        m.keys(description["config"])
+    described.append(description)
+    store(arrays, m.name, *batch)
+    if trained:
+        train(arrays, m.name, model, random, batch, m.names)
+        return
+    with torch.no_grad():
+        keep(arrays, m.name, run(model, *batch))
+        if m.model.__name__.split("For")[-1] in ("SequenceClassification", "TokenClassification", "MaskedLM"):
+            keep_logits(arrays, m.name, model, *batch)
+
+
+def main():
+    described, arrays = [], {}
+    later = later_models.MODELS + later_models.TRAINED
+    names = {m.name for m in later}
+    if sys.argv[1:] == ["--later"]:
+        with open(os.path.join(HERE, "architectures.json"), encoding="utf-8") as file:
+            described = [d for d in json.load(file) if d["name"] not in names]
+        arrays = {key: value for key, value in load_file(os.path.join(HERE, "architectures.safetensors")).items()
+                  if key.split("/")[0] not in names}
+    else:
+        make_first(described, arrays)
+    for m in later:
+        make_later(m, described, arrays)
     with open(os.path.join(HERE, "architectures.json"), "w", encoding="utf-8") as file:
         file.write("[\n" + ",\n".join(json.dumps(d, separators=(",", ":")) for d in described) + "\n]\n")
     save_file(arrays, os.path.join(HERE, "architectures.safetensors"))

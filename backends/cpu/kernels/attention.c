@@ -48,17 +48,22 @@ static void tile(const struct cpu_step *s, const struct tile_place *t, float *sc
     size_t queries = t->length - t->at < TILE_COLUMNS ? t->length - t->at : TILE_COLUMNS, row = t->first + t->at;
     int vectors = (int)blocks_of(queries, LANES);
     const float *x = s->at[SLOT_X] + s->value[CONST_X_OFFSET] + row * x_stride + step_head(s, t->head, x_stride);
-    const float *w = s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_head(s, t->head, w_stride);
-    const float *v = s->at[SLOT_V] + s->value[CONST_V_OFFSET] + t->first * v_stride + step_head(s, t->head, v_stride);
+    const float *w =
+        s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_key_head(s, t->head, w_stride);
+    const float *v =
+        s->at[SLOT_V] + s->value[CONST_V_OFFSET] + t->first * v_stride + step_key_head(s, t->head, v_stride);
     float scale;
     memcpy(&scale, &s->value[CONST_SCALE], sizeof scale);
     rows_transpose(x, x_stride, queries, dim, scale * V_LOG2E, m.queries);
     distances_load(s, t->head, V_LOG2E, m.biases);
     soften_begin(&m, dim);
-    for (size_t key = 0; key < t->length; key += KEYS) {
-        size_t keys = t->length - key < KEYS ? t->length - key : KEYS;
+    m.masked = is_masked(s);
+    struct key_range met = tile_keys(s, t->at, queries, t->length, KEY_UNIT);
+    for (size_t key = met.first; key < met.end; key += KEYS) {
+        size_t keys = met.end - key < KEYS ? met.end - key : KEYS;
         score(vectors, w + key * w_stride, w_stride, keys, m.queries, dim, m.scores);
         distances_add(s, m.biases, key, keys, t->at, queries, m.scores);
+        mask_add(s, alibi_slope(s, t->head) * V_LOG2E, key, keys, t->at, queries, m.scores);
         for (int j = 0; j < vectors; j++) soften(&m, keys, dim, (size_t)j * LANES);
         if (drop.threshold)
             columns_drop(&drop, m.scores, TILE_COLUMNS, keys, queries, (uint32_t)(row * heads + t->head),

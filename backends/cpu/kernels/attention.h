@@ -7,6 +7,7 @@
 #include "distances.h"
 #include "dropout.h"
 #include "formulas.h"
+#include "masked.h"
 #include "tile.h"
 #include "tokens.h"
 #include "traffic.h"
@@ -73,6 +74,7 @@ struct softmax {
     float *sums;    /* [channel][query] */
     float *largest, *total;
     float *biases; /* by distance, times log2 e (distances.h) */
+    bool masked;   /* some scores are hidden */
 };
 
 static inline void soften_begin(const struct softmax *m, size_t dim)
@@ -90,7 +92,7 @@ static inline void soften(const struct softmax *m, size_t keys, size_t dim, size
     total *= shrink;
     for (size_t k = 0; k < keys; k++) {
         float *at = m->scores + k * TILE_COLUMNS + lane;
-        vec weight = v_exp2(v_load(at) - now);
+        vec weight = mask_weight(m->masked, v_load(at), v_exp2(v_load(at) - now));
         total += weight;
         v_store(at, weight);
     }
@@ -102,15 +104,22 @@ static inline void soften(const struct softmax *m, size_t keys, size_t dim, size
     }
 }
 
-/* What the forward pass moves: in items that have tiles of a sequence keys and values are read once. */
-static inline uint64_t count_items(struct stretch own)
+/* What the forward pass moves: in items that have tiles of a sequence keys and values are read once, those that one of
+ * the tiles meets. */
+enum { KEY_UNIT = 8 }; /* steps begin at a multiple of so many keys */
+
+static inline uint64_t count_keys(const struct cpu_step *s, struct stretch own)
 {
-    size_t items = 0, last = SIZE_MAX;
-    for (size_t at = own.first; at < own.first + own.length; at += TILE_COLUMNS) {
-        items += at / TOKENS_AT_ONCE != last;
-        last = at / TOKENS_AT_ONCE;
+    uint64_t keys = 0, end = 0;
+    size_t last = SIZE_MAX;
+    for (size_t at = 0; at < own.length; at += TILE_COLUMNS) {
+        size_t item = (own.first + at) / TOKENS_AT_ONCE, left = own.length - at;
+        struct key_range met = tile_keys(s, at, left < TILE_COLUMNS ? left : TILE_COLUMNS, own.length, KEY_UNIT);
+        keys += met.end - (item == last ? end : met.first);
+        end = met.end;
+        last = item;
     }
-    return items;
+    return keys;
 }
 
 /* Stretches of tokens in which some tile begins: items of a head that have work. */
@@ -138,11 +147,11 @@ static inline void attention_count(const struct cpu_step *s, struct count *c)
 {
     uint64_t heads = s->value[CONST_HEADS], dim = s->value[CONST_HEAD_DIM];
     for (uint32_t i = 0; i < s->batch[HEADER_SEQUENCES]; i++) {
-        uint64_t length = length_of(c, i), tiles = count_items(step_sequence(s, i)),
+        uint64_t length = length_of(c, i), keys = heads * dim * count_keys(s, step_sequence(s, i)),
                  of_a_tile = 2 * dim * (length + TILE_COLUMNS) * sizeof(float);
         reads(c, SLOT_X, heads * length * dim);
-        count_tiles(c, SLOT_W, tiles, length * dim, of_a_tile);
-        count_tiles(c, SLOT_V, tiles, length * dim, of_a_tile);
+        count_again(c, SLOT_W, keys, heads * dim * length, heads * of_a_tile);
+        count_again(c, SLOT_V, keys, heads * dim * length, heads * of_a_tile);
         writes(c, SLOT_Y, heads * length * dim);
         if (s->value[CONST_LSE] == LSE_WRITE) writes(c, SLOT_LSE, heads * length);
     }

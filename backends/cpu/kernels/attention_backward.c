@@ -1,6 +1,6 @@
 /* attention_backward: gradients of queries, keys and values from weights that are made again (cl/attention_backward.cl
- * says what is computed). An item is a sequence and a head, whose keys' and values' sums are added up in memory, tile
- * after tile of queries. */
+ * says what is computed). An item is a sequence and a head of K, whose keys' and values' sums are added up in memory,
+ * tile after tile of queries. */
 #include "attention.h"
 #include "traffic.h"
 
@@ -43,13 +43,13 @@ static size_t backward_scratch(const struct cpu_step *s)
            2 * TILE_COLUMNS + 2 * distance_floats(s);
 }
 
-/* What an item works on. */
+/* What an item works on, one head of Q after the other. */
 struct work {
     const struct cpu_step *s;
     const struct stretch *own;
     struct memory m;
     struct dropout drop;
-    size_t head, dim, heads, x_stride, w_stride, v_stride;
+    size_t head, key_head, dim, heads, x_stride, w_stride, v_stride;
     const float *x, *w, *v, *gradient;
     float scale;
 };
@@ -80,12 +80,13 @@ static void load_queries(const struct work *o, size_t query, size_t queries)
 }
 
 /* Weights after dropout, and what the scores change by, of one key. `factors` are dropout's, NULL: there is none. */
-static void weigh(const struct memory *m, size_t key, size_t queries, const float *factors)
+static void weigh(const struct memory *m, size_t key, size_t queries, const float *factors, bool masked)
 {
     float *weights = m->weights + key * TILE_COLUMNS, *changes = m->changes + key * TILE_COLUMNS;
     FOR_VECTORS(i, queries)
     {
-        vec weight = v_exp2(v_load(weights + i) - v_load(m->lse + i)), change = v_load(changes + i);
+        vec score = v_load(weights + i), change = v_load(changes + i);
+        vec weight = mask_weight(masked, score, v_exp2(score - v_load(m->lse + i)));
         vec kept = weight;
         if (factors) {
             change *= v_load(factors + i);
@@ -113,16 +114,18 @@ static void add_keys(const struct work *o, const float *of_queries, const float 
     }
 }
 
-/* KEYS keys from `key` on with the tile of queries. */
-static void step_keys(const struct work *o, size_t key, size_t query, size_t queries)
+/* KEYS keys from `key` on with the tile of queries. `met`: an earlier tile has met them; `first`: the tile's first. */
+static void step_keys(const struct work *o, size_t key, size_t query, size_t queries, bool met, bool first)
 {
     const struct memory *m = &o->m;
     const struct cpu_step *s = o->s;
     size_t keys = o->own->length - key < KEYS ? o->own->length - key : KEYS, row = o->own->first + key;
     int vectors = (int)blocks_of(queries, LANES);
+    bool add = met || o->head % step_members(s) > 0;
     float factors[8 * TILE_COLUMNS]; /* of eight keys */
     score(vectors, o->w + key * o->w_stride, o->w_stride, keys, m->queries, o->dim, m->weights);
     distances_add(s, m->biases, key, keys, query, queries, m->weights);
+    mask_add(s, alibi_slope(s, o->head) * V_LOG2E, key, keys, query, queries, m->weights);
     score(vectors, o->v + key * o->v_stride, o->v_stride, keys, m->gradients, o->dim, m->changes);
     for (size_t k = 0; k < keys; k++) {
         if (o->drop.threshold && k % 8 == 0) {
@@ -131,30 +134,31 @@ static void step_keys(const struct work *o, size_t key, size_t query, size_t que
                          (uint32_t)((o->own->first + query) * o->heads + o->head), (uint32_t)o->heads,
                          (uint32_t)(key + k));
         }
-        weigh(m, k, queries, o->drop.threshold ? factors + k % 8 * TILE_COLUMNS : NULL);
+        weigh(m, k, queries, o->drop.threshold ? factors + k % 8 * TILE_COLUMNS : NULL, is_masked(s));
     }
     distances_sum(s, m->distances, key, keys, query, queries, m->changes);
     float *y = s->at[SLOT_Y];
     add_keys(o, m->weights, m->gradient_panels, keys, queries,
-             y + s->value[CONST_V_OFFSET] + row * o->v_stride + step_head(s, o->head, o->v_stride), o->v_stride,
-             query > 0);
+             y + s->value[CONST_V_OFFSET] + row * o->v_stride + step_head(s, o->key_head, o->v_stride), o->v_stride,
+             add);
     add_keys(o, m->changes, m->query_panels, keys, queries,
-             y + s->value[CONST_W_OFFSET] + row * o->w_stride + step_head(s, o->head, o->w_stride), o->w_stride,
-             query > 0);
+             y + s->value[CONST_W_OFFSET] + row * o->w_stride + step_head(s, o->key_head, o->w_stride), o->w_stride,
+             add);
     for (size_t p = 0; p < o->dim; p += TILE_ROWS)
         beside(vectors, o->w + key * o->w_stride + p, o->w_stride, m->changes, keys, m->sums + p * TILE_COLUMNS,
-               key > 0);
+               !first);
 }
 
-static void backward_run(const struct cpu_step *s, size_t item, float *scratch)
+static void backward_head(const struct cpu_step *s, size_t sequence, size_t head, float *scratch)
 {
-    size_t heads = s->value[CONST_HEADS], dim = s->value[CONST_HEAD_DIM], head = item % heads;
-    struct stretch own = step_sequence(s, item / heads);
+    size_t heads = s->value[CONST_HEADS], dim = s->value[CONST_HEAD_DIM];
+    struct stretch own = step_sequence(s, sequence);
     struct work o = {.s = s,
                      .own = &own,
                      .m = memory_of(s, scratch),
                      .drop = dropout_of(s),
                      .head = head,
+                     .key_head = head / step_members(s),
                      .dim = dim,
                      .heads = heads,
                      .x_stride = s->value[CONST_X_STRIDE],
@@ -162,24 +166,34 @@ static void backward_run(const struct cpu_step *s, size_t item, float *scratch)
                      .v_stride = s->value[CONST_V_STRIDE]};
     memcpy(&o.scale, &s->value[CONST_SCALE], sizeof o.scale);
     o.x = s->at[SLOT_X] + s->value[CONST_X_OFFSET] + own.first * o.x_stride + step_head(s, head, o.x_stride);
-    o.w = s->at[SLOT_W] + s->value[CONST_W_OFFSET] + own.first * o.w_stride + step_head(s, head, o.w_stride);
-    o.v = s->at[SLOT_V] + s->value[CONST_V_OFFSET] + own.first * o.v_stride + step_head(s, head, o.v_stride);
+    o.w = s->at[SLOT_W] + s->value[CONST_W_OFFSET] + own.first * o.w_stride + step_key_head(s, head, o.w_stride);
+    o.v = s->at[SLOT_V] + s->value[CONST_V_OFFSET] + own.first * o.v_stride + step_key_head(s, head, o.v_stride);
     o.gradient = s->at[SLOT_GRADIENT] + own.first * heads * dim + head * dim;
     distances_load(s, head, V_LOG2E, o.m.biases);
     memset(o.m.distances, 0, distance_floats(s) * sizeof *o.m.distances);
+    size_t met = 0; /* keys up to here have sums already */
     for (size_t query = 0; query < own.length; query += TILE_COLUMNS) {
         size_t queries = own.length - query < TILE_COLUMNS ? own.length - query : TILE_COLUMNS;
         load_queries(&o, query, queries);
-        for (size_t key = 0; key < own.length; key += KEYS) step_keys(&o, key, query, queries);
+        struct key_range range = tile_keys(s, query, queries, own.length, KEYS);
+        for (size_t key = range.first; key < range.end; key += KEYS)
+            step_keys(&o, key, query, queries, key < met, key == range.first);
+        met = (range.end + KEYS - 1) / KEYS * KEYS;
         rows_transpose_back(o.m.sums, queries, dim,
                             s->at[SLOT_PARTIALS] + (own.first + query) * heads * dim + head * dim, heads * dim);
     }
     distances_store(s, &own, head, o.scale, o.m.distances);
 }
 
+static void backward_run(const struct cpu_step *s, size_t item, float *scratch)
+{
+    size_t members = step_members(s), owners = s->value[CONST_HEADS] / members;
+    for (size_t m = 0; m < members; m++) backward_head(s, item / owners, item % owners * members + m, scratch);
+}
+
 static size_t backward_items(const struct cpu_step *s)
 {
-    return (size_t)s->batch[HEADER_SEQUENCES] * s->value[CONST_HEADS];
+    return (size_t)s->batch[HEADER_SEQUENCES] * s->value[CONST_HEADS] / step_members(s);
 }
 
 /* Keys' and values' gradients of an item are in its core's caches until all queries have added to them. */
@@ -187,10 +201,13 @@ static void backward_count(const struct cpu_step *s, struct count *c)
 {
     static const uint8_t operands[] = {SLOT_X, SLOT_W, SLOT_V, SLOT_GRADIENT};
     uint64_t rows = (uint64_t)s->batch[HEADER_TOKENS] * s->value[CONST_HEADS], all = rows * s->value[CONST_HEAD_DIM];
+    uint64_t members = step_members(s);
     for (size_t i = 0; i < sizeof operands; i++) reads(c, operands[i], all);
+    reads_again(c, SLOT_W, all - all / members, all / rows * sizeof(float));
+    reads_again(c, SLOT_V, all - all / members, all / rows * sizeof(float));
     reads(c, SLOT_LSE, rows);
     reads(c, SLOT_DELTA, rows);
-    writes(c, SLOT_Y, 2 * all);
+    writes(c, SLOT_Y, 2 * all / members);
     writes_scratch(c, SLOT_PARTIALS, all);
     count_relative(s, c, backward_items(s));
     writes(c, SLOT_DISTANCES, 2 * rows);

@@ -158,19 +158,24 @@ static void tile(const struct cpu_step *s, const struct tile_place *t, float *sc
            v_stride = s->value[CONST_V_STRIDE], y_stride = s->value[CONST_Y_STRIDE];
     size_t queries = t->length - t->at < TILE_COLUMNS ? t->length - t->at : TILE_COLUMNS, row = t->first + t->at;
     const float *x = s->at[SLOT_X] + s->value[CONST_X_OFFSET] + row * x_stride + step_head(s, t->head, x_stride);
-    const float *w = s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_head(s, t->head, w_stride);
-    const float *v = s->at[SLOT_V] + s->value[CONST_V_OFFSET] + t->first * v_stride + step_head(s, t->head, v_stride);
+    const float *w =
+        s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_key_head(s, t->head, w_stride);
+    const float *v =
+        s->at[SLOT_V] + s->value[CONST_V_OFFSET] + t->first * v_stride + step_key_head(s, t->head, v_stride);
     float *y = s->at[SLOT_Y] + s->value[CONST_Y_OFFSET] + row * y_stride + step_head(s, t->head, y_stride);
     float scale;
     memcpy(&scale, &s->value[CONST_SCALE], sizeof scale);
     queries_pack(x, x_stride, queries, dim, scale * V_LOG2E, m.queries);
     distances_load(s, t->head, V_LOG2E, m.f32.biases);
     soften_begin(&m.f32, tile_rows_of(dim));
-    for (size_t key = 0; key < t->length; key += KEYS_BF16) {
-        size_t keys = t->length - key < KEYS_BF16 ? t->length - key : KEYS_BF16;
+    m.f32.masked = is_masked(s);
+    struct key_range met = tile_keys(s, t->at, queries, t->length, KEY_UNIT);
+    for (size_t key = met.first; key < met.end; key += KEYS_BF16) {
+        size_t keys = met.end - key < KEYS_BF16 ? met.end - key : KEYS_BF16;
         keys_pack(w + key * w_stride, w_stride, keys, dim, m.keys);
         multiply(m.keys, keys, m.queries, dim, m.f32.scores, false);
         distances_add(s, m.f32.biases, key, keys, t->at, queries, m.f32.scores);
+        mask_add(s, alibi_slope(s, t->head) * V_LOG2E, key, keys, t->at, queries, m.f32.scores);
         for (size_t lane = 0; lane < queries; lane += LANES) soften(&m.f32, keys, dim, lane);
         weights_pack(m.f32.scores, keys, m.weights);
         values_pack(v + key * v_stride, v_stride, keys, dim, m.values);

@@ -19,19 +19,22 @@ struct batched {
     float *y;
 };
 
-static struct batched batched_of(const struct cpu_step *s, const struct tile_place *t)
+/* Of a head of K or V the head of Q number `member` is what is summed. */
+static struct batched batched_of(const struct cpu_step *s, const struct tile_place *t, size_t member)
 {
     size_t x_stride = s->value[CONST_X_STRIDE], w_stride = s->value[CONST_W_STRIDE],
            y_stride = s->value[CONST_Y_STRIDE], length = t->length, dim = s->value[CONST_HEAD_DIM];
-    size_t scores = step_scores(s, t->sequence) + t->head * length * length;
+    bool transposed = s->value[CONST_BATCHED] == BATCHED_TRANSPOSED;
+    size_t head = transposed ? t->head * step_members(s) + member : t->head,
+           w_head = transposed ? head : head / step_members(s);
+    size_t scores = step_scores(s, t->sequence) + head * length * length;
     const float *x = s->at[SLOT_X];
-    const float *w = s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_head(s, t->head, w_stride);
+    const float *w = s->at[SLOT_W] + s->value[CONST_W_OFFSET] + t->first * w_stride + step_head(s, w_head, w_stride);
     if (s->value[CONST_BATCHED] == BATCHED_SCORES) {
         x += s->value[CONST_X_OFFSET] + (t->first + t->at) * x_stride + step_head(s, t->head, x_stride);
         return (struct batched){
             {x, x_stride, 1}, {w, w_stride, 1}, length, dim, length, s->at[SLOT_Y] + scores + t->at * length};
     }
-    bool transposed = s->value[CONST_BATCHED] == BATCHED_TRANSPOSED;
     x += scores + t->at * (transposed ? 1 : length);
     float *y =
         s->at[SLOT_Y] + s->value[CONST_Y_OFFSET] + (t->first + t->at) * y_stride + step_head(s, t->head, y_stride);
@@ -39,16 +42,29 @@ static struct batched batched_of(const struct cpu_step *s, const struct tile_pla
         {x, transposed ? 1 : length, transposed ? length : 1}, {w, 1, w_stride}, dim, length, y_stride, y};
 }
 
+static void put_row(float *to, const float *from, size_t n, bool add)
+{
+    if (!add) {
+        memcpy(to, from, n * sizeof *to);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) to[i] += from[i];
+}
+
 static void tile(const struct cpu_step *s, const struct tile_place *t, float *scratch)
 {
-    struct batched b = batched_of(s, t);
+    size_t members = s->value[CONST_BATCHED] == BATCHED_TRANSPOSED ? step_members(s) : 1;
+    if (t->head >= s->value[CONST_HEADS] / members) return;
     size_t rows = t->length - t->at < ROWS ? t->length - t->at : ROWS;
-    for (size_t column = 0; column < b.n; column += COLUMNS) {
-        size_t n = b.n - column < COLUMNS ? b.n - column : COLUMNS, c_row = panels_of(n) * TILE_COLUMNS;
-        struct operand w = b.w;
-        w.at += column * w.row;
-        product(&b.x, &w, NULL, NULL, rows, n, b.depth, scratch, c_row, scratch + (ROWS + TILE_ROWS) * COLUMNS);
-        for (size_t r = 0; r < rows; r++) memcpy(b.y + r * b.y_row + column, scratch + r * c_row, n * sizeof(float));
+    for (size_t member = 0; member < members; member++) {
+        struct batched b = batched_of(s, t, member);
+        for (size_t column = 0; column < b.n; column += COLUMNS) {
+            size_t n = b.n - column < COLUMNS ? b.n - column : COLUMNS, c_row = panels_of(n) * TILE_COLUMNS;
+            struct operand w = b.w;
+            w.at += column * w.row;
+            product(&b.x, &w, NULL, NULL, rows, n, b.depth, scratch, c_row, scratch + (ROWS + TILE_ROWS) * COLUMNS);
+            for (size_t r = 0; r < rows; r++) put_row(b.y + r * b.y_row + column, scratch + r * c_row, n, member > 0);
+        }
     }
 }
 

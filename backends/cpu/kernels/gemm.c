@@ -51,7 +51,10 @@ static void gemm_run(const struct cpu_step *s, size_t item, float *scratch)
     float *sums = scratch, *c = sums + c_row, *rest = c + (at.rows + TILE_ROWS) * c_row;
     struct operand x = z.x, w = z.w;
     x.at += at.row * x.row;
-    w.at += at.column * w.row;
+    if (w.scales)
+        w.bytes += at.column * w.row, w.scales += at.column;
+    else
+        w.at += at.column * w.row;
     const float *packed = s->packed;
     const float *panels = packed ? packed + at.column * z.k : NULL, *then = packed ? packed + at.next * z.k : NULL;
     product(&x, &w, panels, then, at.rows, at.columns, z.k, c, c_row, rest);
@@ -70,6 +73,10 @@ static void gemm_count(const struct cpu_step *s, struct count *c)
              row = (b.rows * z.k + panels + b.rows * z.n * streams_of(c)) * sizeof(float);
     count_again(c, SLOT_W, panels * b.row_blocks, panels, row);
     c->out->model_read += (panels - w) * sizeof(float);
+    if (s->value[CONST_SCALES]) {
+        c->out->requested_read += b.row_blocks * z.n * sizeof(float);
+        c->out->model_read += (b.row_blocks - 1) * (row > c->cache ? z.n * sizeof(float) : 0);
+    }
     count_rest(s, &z, &b, block, c);
 }
 

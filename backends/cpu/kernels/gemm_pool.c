@@ -27,7 +27,7 @@ static size_t words_scratch(const struct cpu_step *s)
 
 static struct operand words_operand(const struct cpu_step *s, uint8_t slot)
 {
-    return (struct operand){s->at[slot], s->value[CONST_K], 1};
+    return (struct operand){s->at[slot], s->value[CONST_K], 1, NULL, NULL};
 }
 
 static size_t words_packed(const struct cpu_step *s, size_t *panels)

@@ -28,14 +28,28 @@ INLINE void shift_past(float *y, float *sum, const float *held, const float *gam
     }
 }
 
+/* The same without a beta, and of a mean square. */
+static void finish_scaled(const struct cpu_step *s, float *held, size_t row)
+{
+    size_t n = s->value[CONST_N];
+    if (s->value[CONST_SUM]) row_store(s->at[SLOT_SUM] + row * n, held, n);
+    row_end(held, n);
+    row_standardize(s, held, n);
+    row_shift(s, s->at[SLOT_Y] + row * n, held, n);
+}
+
 /* What both end with, of a row whose sum is known. `near` is asked for in the meantime; `soon`: results go around the
  * caches, and this is asked for. */
-static void finish(const struct cpu_step *s, const float *held, float total, size_t row, struct ahead *near,
+static void finish(const struct cpu_step *s, float *held, float total, size_t row, struct ahead *near,
                    const struct ahead *soon)
 {
     size_t n = s->value[CONST_N];
     float *y = s->at[SLOT_Y] + row * n, *sum = s->value[CONST_SUM] ? s->at[SLOT_SUM] + row * n : NULL;
     const float *gamma = s->at[SLOT_GAMMA], *beta = s->at[SLOT_BETA];
+    if (s->value[CONST_RMS] || !s->value[CONST_BETA]) {
+        finish_scaled(s, held, row);
+        return;
+    }
     if (!soon) ahead_add(near, y), ahead_add(near, sum);
     float mean = total / (float)n;
     float rstd = 1.0f / sqrtf(row_squares(held, n, mean, near) / (float)n + step_epsilon(s));

@@ -6,7 +6,7 @@
 
 static size_t sets_of(const struct cpu_step *s)
 {
-    return 2 * s->value[CONST_NORM_DW] + (s->value[CONST_BIAS_SUM] != BIAS_SUM_NONE);
+    return (1 + s->value[CONST_BETA]) * s->value[CONST_NORM_DW] + (s->value[CONST_BIAS_SUM] != BIAS_SUM_NONE);
 }
 
 static size_t parts_of(const struct cpu_step *s)
@@ -23,11 +23,17 @@ struct held {
     float *gamma_sums, *beta_sums, *bias_sums;
 };
 
-/* result = rstd * (g - mean(g) - z * mean(g * z)) with g = d * gamma. */
-static void norm_dx(const struct held *h, const float *gamma, float rstd, size_t n)
+/* result = rstd * (g - mean(g) - z * mean(g * z)) with g = d * gamma; with RMS without mean(g). */
+static void norm_dx(const struct cpu_step *s, const struct held *h, float rstd, size_t n)
 {
-    FOR_VECTORS(i, n) v_store(h->result + i, v_load(h->d + i) * v_load_at(gamma, i, n));
-    float mean = row_sum(h->result, n) / (float)n, along = row_dot(h->result, h->z, n) / (float)n;
+    const float *gamma = s->at[SLOT_GAMMA];
+    if (s->value[CONST_RMS]) {
+        FOR_VECTORS(i, n) v_store(h->result + i, v_load(h->d + i) * (v_load_at(gamma, i, n) + row_one(s)));
+    } else {
+        FOR_VECTORS(i, n) v_store(h->result + i, v_load(h->d + i) * v_load_at(gamma, i, n));
+    }
+    float mean = s->value[CONST_RMS] ? 0.0f : row_sum(h->result, n) / (float)n,
+          along = row_dot(h->result, h->z, n) / (float)n;
     FOR_VECTORS(i, n)
     {
         vec left = v_load(h->result + i) - v_set(mean);
@@ -56,13 +62,11 @@ static void run_row(const struct cpu_step *s, const struct held *h, const struct
     if (residual && !addend) row_add(h->d, s->at[SLOT_RESIDUAL] + at, n);
     if (s->value[CONST_NORM_DX] || s->value[CONST_NORM_DW]) {
         row_load(h->z, s->at[SLOT_SAVED] + at, n);
-        row_center(h->z, n);
-        rstd = 1.0f / sqrtf(row_dot(h->z, h->z, n) / (float)n + step_epsilon(s));
-        row_scale(h->z, n, rstd);
+        rstd = row_standardize(s, h->z, n);
     }
     if (s->value[CONST_NORM_DW]) norm_dw(h, n);
     if (s->value[CONST_NORM_DX])
-        norm_dx(h, s->at[SLOT_GAMMA], rstd, n);
+        norm_dx(s, h, rstd, n);
     else
         memcpy(h->result, h->d, padded(n) * sizeof(float));
     if (addend && residual) row_add(h->result, s->at[SLOT_RESIDUAL] + at, n);
@@ -89,8 +93,8 @@ static void backward_run(const struct cpu_step *s, size_t part, float *scratch)
     float *to = s->at[SLOT_PARTIALS] + part * sets_of(s) * n;
     if (s->value[CONST_NORM_DW]) {
         row_store(to, h.gamma_sums, n);
-        row_store(to + n, h.beta_sums, n);
-        to += 2 * n;
+        if (s->value[CONST_BETA]) row_store(to + n, h.beta_sums, n);
+        to += (1 + s->value[CONST_BETA]) * n;
     }
     if (s->value[CONST_BIAS_SUM] != BIAS_SUM_NONE) row_store(to, h.bias_sums, n);
 }

@@ -1,48 +1,15 @@
 /* Work on pairs of neighbours: gate, rotary (the files of those names in cl/). */
-#include "dropout.h"
-#include "formulas.h"
-#include "rows.h"
+#include "pairs.h"
 #include "traffic.h"
 
 /* ---- gate: rows of N pairs, a strip of them at a time, whose halves lie apart in scratch memory ---- */
 
 enum { PAIRS = 256 };
 
-struct halves {
-    float *gated, *other, *held;
-};
-
 static size_t gate_scratch(const struct cpu_step *s)
 {
     (void)s;
     return 3 * padded(PAIRS);
-}
-
-/* `bias` may be NULL. */
-static void halves_load(const struct cpu_step *s, const float *pairs, const float *bias, size_t n,
-                        const struct halves *to)
-{
-    size_t gated = s->value[CONST_GATE] == GATE_ODD, other = !gated;
-    for (size_t i = 0; i < n; i++) {
-        to->gated[i] = pairs[2 * i + gated] + (bias ? bias[2 * i + gated] : 0.0f);
-        to->other[i] = pairs[2 * i + other] + (bias ? bias[2 * i + other] : 0.0f);
-    }
-    row_end(to->gated, n);
-    row_end(to->other, n);
-}
-
-static void halves_store(const struct cpu_step *s, const struct halves *from, size_t n, float *pairs)
-{
-    size_t gated = s->value[CONST_GATE] == GATE_ODD, other = !gated;
-    for (size_t i = 0; i < n; i++) {
-        pairs[2 * i + gated] = from->gated[i];
-        pairs[2 * i + other] = from->other[i];
-    }
-}
-
-static void row_times(float *row, const float *factors, size_t n)
-{
-    FOR_VECTORS(i, n) v_store(row + i, v_load(row + i) * v_load(factors + i));
 }
 
 static void gate_forward(const struct cpu_step *s, const struct dropout *drop, size_t row, size_t column, size_t n,
@@ -51,9 +18,7 @@ static void gate_forward(const struct cpu_step *s, const struct dropout *drop, s
     size_t at = row * s->value[CONST_N] + column;
     halves_load(s, s->at[SLOT_X] + 2 * at, s->value[CONST_BIAS] ? s->at[SLOT_BIAS] + 2 * column : NULL, n, h);
     if (s->value[CONST_SUM]) halves_store(s, h, n, s->at[SLOT_SUM] + 2 * at);
-    row_activate(h->gated, n, s->value[CONST_ACTIVATION]);
-    row_times(h->gated, h->other, n);
-    if (drop->threshold) row_drop(drop, h->gated, n, (uint32_t)row, (uint32_t)column);
+    halves_gate(s, drop, row, column, n, h);
     row_store(s->at[SLOT_Y] + at, h->gated, n);
 }
 
@@ -64,12 +29,7 @@ static void gate_backward(const struct cpu_step *s, const struct dropout *drop, 
     halves_load(s, s->at[SLOT_SAVED] + 2 * at, NULL, n, h);
     row_load(h->held, s->at[SLOT_X] + at, n);
     if (drop->threshold) row_drop(drop, h->held, n, (uint32_t)row, (uint32_t)column);
-    row_times(h->other, h->held, n);
-    row_derive(h->other, n, s->value[CONST_DERIVATIVE], h->gated);
-    row_activate(h->gated, n, s->value[CONST_DERIVATIVE]);
-    row_times(h->held, h->gated, n);
-    const struct halves made = {h->other, h->held, NULL};
-    halves_store(s, &made, n, s->at[SLOT_Y] + 2 * at);
+    halves_differentiate(s, n, h, s->at[SLOT_Y] + 2 * at);
 }
 
 static void gate_run(const struct cpu_step *s, size_t item, float *scratch)
@@ -100,20 +60,6 @@ static void gate_count(const struct cpu_step *s, struct count *c)
 
 /* ---- rotary: rows of N, of which pairs of Q and K are turned ---- */
 
-static void turn_row(const struct cpu_step *s, const float *angles, float *row)
-{
-    size_t n = s->value[CONST_N], dim = s->value[CONST_HEAD_DIM];
-    float sense = s->value[CONST_ROTARY] == ROTARY_BACKWARD ? -1.0f : 1.0f;
-    for (size_t head = 0; head < n; head += dim) {
-        if (s->value[CONST_QKV_INTERLEAVED] ? head / dim % 3 == 2 : head >= n / 3 * 2) continue;
-        for (size_t c = 0; c < dim; c += 2) {
-            float cosine = angles[c], sine = sense * angles[c + 1], x = row[head + c], y = row[head + c + 1];
-            row[head + c] = x * cosine - y * sine;
-            row[head + c + 1] = y * cosine + x * sine;
-        }
-    }
-}
-
 static void rotary_run(const struct cpu_step *s, size_t item, float *held)
 {
     const uint32_t *positions = (const uint32_t *)s->at[SLOT_POSITIONS];
@@ -122,7 +68,7 @@ static void rotary_run(const struct cpu_step *s, size_t item, float *held)
         row_load(held, s->at[SLOT_X] + row * n, n);
         if (s->value[CONST_BIAS]) row_add(held, s->at[SLOT_BIAS], n);
         if (s->value[CONST_SUM]) row_store(s->at[SLOT_SUM] + row * n, held, n);
-        turn_row(s, s->at[SLOT_POSITION] + (size_t)positions[row] * s->value[CONST_HEAD_DIM], held);
+        turn_columns(s, s->at[SLOT_POSITION] + (size_t)positions[row] * s->value[CONST_HEAD_DIM], 0, n, held);
         row_store(s->at[SLOT_Y] + row * n, held, n);
     }
 }

@@ -90,15 +90,15 @@ static void norm_pool_run(const struct cpu_step *s, size_t row, float *pooled)
     struct stretch own = tokens_of(s, row);
     for (size_t token = 0; token < own.length; token++) {
         row_load(held, s->at[SLOT_X] + (own.first + token) * n, n);
-        row_standardize(held, n, step_epsilon(s));
-        if (pool == POOL_MAX) row_shift(held, held, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n);
+        row_standardize(s, held, n);
+        if (pool == POOL_MAX) row_shift(s, held, held, n);
         if (token)
             join(pool, pooled, held, n, 1.0f);
         else
             row_load(pooled, held, n);
     }
     if (pool == POOL_MEAN) row_scale(pooled, n, 1.0f / (float)own.length);
-    if (pool != POOL_MAX) row_shift(pooled, pooled, s->at[SLOT_GAMMA], s->at[SLOT_BETA], n);
+    if (pool != POOL_MAX) row_shift(s, pooled, pooled, n);
     row_end(pooled, n);
     if (s->value[CONST_NORMALIZE]) norm_of(pooled, n);
     row_store(s->at[SLOT_Y] + row * n, pooled, n);
@@ -151,14 +151,15 @@ static void back_norm(const struct cpu_step *s, size_t row, float *held)
     row_store(s->at[SLOT_Y] + row * n, held, n);
 }
 
-/* The mean's: each token's share; of the first token's: all of it. */
+/* The mean's: each token's share; of the first or last token's: all of it. */
 static void back_token(const struct cpu_step *s, size_t token, float *held)
 {
     size_t n = s->value[CONST_N], sequence = s->batch[s->batch[HEADER_AT_TOKEN_SEQUENCE] + token];
     struct stretch own = step_sequence(s, sequence);
     bool mean = s->value[CONST_POOL] == POOL_MEAN;
+    size_t chosen = s->value[CONST_POOL] == POOL_LAST ? own.first + own.length - 1 : own.first;
     row_load(held, s->at[SLOT_X] + sequence * n, n);
-    row_scale(held, n, mean ? 1.0f / (float)own.length : token == own.first ? 1.0f : 0.0f);
+    row_scale(held, n, mean ? 1.0f / (float)own.length : token == chosen ? 1.0f : 0.0f);
     row_store(s->at[SLOT_Y] + token * n, held, n);
 }
 

@@ -10,11 +10,28 @@
 TILE_ALONG(3, true)
 TILE_BESIDE(3)
 
-/* Element (r, k) is at[r * row + k * step], and one of both is 1. */
+/* Element (r, k) is at[r * row + k * step], and one of both is 1; or, where there are scales, bytes[r * row + k] times
+ * that of row r. */
 struct operand {
     const float *at;
     size_t row, step;
+    const int8_t *bytes;
+    const float *scales;
 };
+
+/* The same of 8 bits an element: rounded to floats, as the reference has them. */
+static inline void pack_bytes(const struct operand *o, size_t first, size_t count, size_t width, size_t from,
+                              size_t depth, float *to)
+{
+    for (size_t k0 = 0; k0 < depth; k0 += 16) {
+        size_t end = k0 + 16 < depth ? k0 + 16 : depth;
+        for (size_t r = 0; r < width; r++) {
+            const int8_t *row = o->bytes + (first + (r < count ? r : 0)) * o->row + from;
+            float scale = r < count ? o->scales[first + r] : 0.0f;
+            for (size_t k = k0; k < end; k++) to[k * width + r] = (float)row[k] * scale;
+        }
+    }
+}
 
 enum { DEPTH_MOST = 384 };
 
@@ -29,6 +46,10 @@ static inline size_t depth_piece(size_t depth)
 static inline void pack_panel(const struct operand *o, size_t first, size_t count, size_t width, size_t from,
                               size_t depth, float *to)
 {
+    if (o->scales) {
+        pack_bytes(o, first, count, width, from, depth, to);
+        return;
+    }
     if (o->row == 1) {
         const float *row = o->at + from * o->step + first;
         for (size_t k = 0; k < depth; k++, row += o->step, to += width) {

@@ -46,11 +46,20 @@ static inline float row_center(float *held, size_t n)
     return mean;
 }
 
-/* held = (held - mean) / sqrt(variance + epsilon), the variance being the centred row's. */
-static inline void row_standardize(float *held, size_t n, float epsilon)
+/* held = (held - mean) / sqrt(variance + epsilon), the variance being the centred row's; with RMS the mean counts as 0.
+ * Returns what it was multiplied with. */
+static inline float row_standardize(const struct cpu_step *s, float *held, size_t n)
 {
-    row_center(held, n);
-    row_scale(held, n, 1.0f / sqrtf(row_dot(held, held, n) / (float)n + epsilon));
+    if (!s->value[CONST_RMS]) row_center(held, n);
+    float rstd = 1.0f / sqrtf(row_dot(held, held, n) / (float)n + step_epsilon(s));
+    row_scale(held, n, rstd);
+    return rstd;
+}
+
+/* What is added to gamma before a row is scaled by it. */
+static inline vec row_one(const struct cpu_step *s)
+{
+    return v_set(s->value[CONST_RMS] == RMS_ONE_GAMMA ? 1.0f : 0.0f);
 }
 
 /* Rows that are about to be read or written, whose lines are asked for while nothing else waits for memory. */
@@ -130,11 +139,16 @@ static inline float row_gather(float *held, const float *x, const float *bias, c
     return gather_of(held, x, NULL, NULL, n);
 }
 
-/* to = held * gamma + beta; `to` may be held, whose end then is no zeros. */
-static inline void row_shift(float *to, const float *held, const float *gamma, const float *beta, size_t n)
+/* to = held * gamma + beta, where there is a beta; `to` may be held, whose end then is no zeros. */
+static inline void row_shift(const struct cpu_step *s, float *to, const float *held, size_t n)
 {
-    FOR_VECTORS(i, n)
-    v_store_at(to, i, n, v_fma(v_load(held + i), v_load_at(gamma, i, n), v_load_at(beta, i, n)));
+    const float *gamma = s->at[SLOT_GAMMA], *beta = s->at[SLOT_BETA];
+    if (s->value[CONST_BETA]) {
+        FOR_VECTORS(i, n)
+        v_store_at(to, i, n, v_fma(v_load(held + i), v_load_at(gamma, i, n), v_load_at(beta, i, n)));
+    } else {
+        FOR_VECTORS(i, n) v_store_at(to, i, n, v_load(held + i) * (v_load_at(gamma, i, n) + row_one(s)));
+    }
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include "distances.h"
 #include "dropout.h"
 #include "formulas.h"
+#include "masked.h"
 #include "rows.h"
 #include "tokens.h"
 #include "traffic.h"
@@ -39,6 +40,23 @@ static float largest(const float *held, size_t n, float scale)
     return peak;
 }
 
+/* Less what ALiBi takes; keys that are not seen get the score of one that is, until they have no weight. */
+static void mask_scores(const struct cpu_step *s, const struct tile_place *t, struct key_range seen, float scale,
+                        float *held)
+{
+    float slope = alibi_slope(s, t->head) / scale;
+    for (size_t k = seen.first; s->value[CONST_ALIBI] && k < seen.end; k++)
+        held[k] = fmaf(-slope, (float)(k < t->at ? t->at - k : k - t->at), held[k]);
+    for (size_t k = 0; k < seen.first; k++) held[k] = held[t->at];
+    for (size_t k = seen.end; k < t->length; k++) held[k] = held[t->at];
+}
+
+static void hide_weights(struct key_range seen, size_t n, float *held)
+{
+    for (size_t k = 0; k < seen.first; k++) held[k] = 0;
+    for (size_t k = seen.end; k < n; k++) held[k] = 0;
+}
+
 static void softmax_row(const struct cpu_step *s, const struct tile_place *t, float *held)
 {
     size_t at = scores_at(s, t), n = t->length, row = (t->first + t->at) * s->value[CONST_HEADS] + t->head;
@@ -49,9 +67,12 @@ static void softmax_row(const struct cpu_step *s, const struct tile_place *t, fl
     row_load(held, s->at[SLOT_X] + at, n);
     for (size_t k = 0; s->value[CONST_RELATIVE] && k < n; k++)
         held[k] += distance_bias(s, t->head, (ptrdiff_t)k - (ptrdiff_t)t->at) / scale;
+    struct key_range seen = keys_seen(s, t->at, t->at, n);
+    mask_scores(s, t, seen, scale, held);
     if (s->value[CONST_SOFTMAX]) {
         float peak = lse == LSE_READ ? s->at[SLOT_LSE][row] : largest(held, n, scale);
         soften(held, n, scale, peak);
+        hide_weights(seen, n, held);
         if (lse != LSE_READ) {
             float total = row_sum(held, n);
             row_scale(held, n, 1.0f / total);

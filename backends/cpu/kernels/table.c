@@ -21,6 +21,8 @@
     ROW(map)                                                                                                           \
     ROW(gate)                                                                                                          \
     ROW(rotary)                                                                                                        \
+    ROW(heads_norm)                                                                                                    \
+    ROW(heads_norm_backward)                                                                                           \
     ROW(columns)                                                                                                       \
     ROW(reduce)                                                                                                        \
     ROW(distance_sums)                                                                                                 \

@@ -175,7 +175,7 @@ typedef struct wherry_device_limits {
     uint64_t max_buffer_bytes;           /* one allocation; 0: unknown */
     uint64_t max_binding_bytes;          /* one argument of a kernel; 0: unknown */
     bool f16;                            /* stores and loads 16-bit floats */
-    bool bf16;                           /* multiplies in bf16 (WHERRY_DTYPE_BF16) */
+    bool bf16;                           /* has WHERRY_DTYPE_BF16 */
 } wherry_device_limits;
 
 WHERRY_API wherry_status wherry_device_query(const wherry_device *device, wherry_device_limits *out);
@@ -213,11 +213,21 @@ typedef enum wherry_dtype {
     WHERRY_DTYPE_DEFAULT = 0, /* f16 on a GPU that stores it, else f32 */
     WHERRY_DTYPE_F32,
     WHERRY_DTYPE_F16, /* stored in 16 bits; sums, statistics and softmax in f32 */
-    /* Weights of products are stored in bf16, and what is multiplied, in attention too, is rounded to it; sums and all
-     * else are in f32. For inference on devices that say so (wherry_device_limits.bf16): the device "cpu" on processors
-     * with AVX512-BF16 or AMX. */
+    /* The upper half of a float: the range of f32, for models whose values f16 can't hold, and 8 digits. For inference
+     * on devices that say so (wherry_device_limits.bf16). Stored in 16 bits, rounded to nearest even, as f16 is, where
+     * 16-bit floats can be stored; the device "cpu", on processors with AVX512-BF16 or AMX, stores weights of products
+     * in bf16 and rounds what is multiplied, in attention too, and all else is f32 there. */
     WHERRY_DTYPE_BF16
 } wherry_dtype;
+
+/* How weights of products are stored; sums, statistics and all else are as the dtype says, and so are tables of
+ * embeddings. */
+typedef enum wherry_weights {
+    WHERRY_WEIGHTS_DEFAULT = 0, /* as the dtype says */
+    /* Rows of 8-bit integers, each with one scale of 32 bits: its largest absolute value / 127, to which all values are
+     * rounded, to nearest even. Half the bytes of f16. For inference in f32 and f16. */
+    WHERRY_WEIGHTS_INT8
+} wherry_weights;
 
 /* What the forward pass of training keeps for the backward pass. */
 typedef enum wherry_save {
@@ -321,6 +331,7 @@ typedef struct wherry_session_desc {
      * submitted. 0: an encode is one submission. Not for training. */
     double max_submit_ms;
     uint32_t pause_us;
+    wherry_weights weights;
 } wherry_session_desc;
 
 typedef struct wherry_session_plan {
@@ -343,6 +354,7 @@ typedef struct wherry_session_plan {
     char plan[16];
     char layouts[160];       /* as in wherry_session_desc, those that are not the model's own; "": none */
     char layouts_reason[96]; /* where they were tuned: what a run took then */
+    wherry_weights weights;
 } wherry_session_plan;
 
 /* Plans only: nothing is allocated on the device and nothing compiled before wherry_session_prepare (or the first

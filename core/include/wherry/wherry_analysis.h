@@ -52,6 +52,7 @@ typedef struct wherry_analysis_desc {
      * plan's graph (of "unfused" when plan is NULL). */
     const char *fuse, *split;
     wherry_output output; /* of config's head instead of an embedding: CLASSES, TOKEN_CLASSES, VOCABULARY or WORDS */
+    wherry_weights weights;
 } wherry_analysis_desc;
 
 /* Needs no device: counts flop and bytes of every operator and group. */

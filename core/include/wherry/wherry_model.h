@@ -39,19 +39,31 @@ typedef enum wherry_gate {
     WHERRY_GATE_SECOND
 } wherry_gate;
 
-/* Products without a bias. */
+/* How norms are computed. */
+typedef enum wherry_norm {
+    WHERRY_NORM_LAYER = 0, /* layernorm: (x - mean) / deviation, times w, plus b */
+    WHERRY_NORM_RMS,       /* x over the root of its mean square, times w; without b */
+    WHERRY_NORM_RMS_ONE    /* the same, times 1 + w */
+} wherry_norm;
+
+/* Products without a bias, and norms that are not there or have none. */
 enum {
     WHERRY_WITHOUT_QKV_BIAS = 1,
     WHERRY_WITHOUT_OUT_BIAS = 2,  /* of the product after attention */
     WHERRY_WITHOUT_LIN1_BIAS = 4, /* of the feed-forward's first product, and of its second one */
-    WHERRY_WITHOUT_LIN2_BIAS = 8
+    WHERRY_WITHOUT_LIN2_BIAS = 8,
+    WHERRY_WITHOUT_NORM_BIAS = 16,  /* of every norm but those of modules after the pooling */
+    WHERRY_WITHOUT_FIRST_NORM = 32, /* pre-LN: the norm before the first layer's attention */
+    WHERRY_WITHOUT_EMBED_NORM = 64, /* the norm of the embeddings */
+    WHERRY_WITHOUT_HEAD_BIAS = 128, /* of the dense layer before a classifier or the vocabulary */
+    WHERRY_WITHOUT_CLASSIFIER_BIAS = 256
 };
 
 /* What stands on the layers. */
 typedef enum wherry_head {
     WHERRY_HEAD_NONE = 0,
-    WHERRY_HEAD_SEQUENCE,  /* classes of a text or a pair, from its first token: a dense layer, then the classifier */
-    WHERRY_HEAD_TOKENS,    /* classes of each token: the classifier alone */
+    WHERRY_HEAD_SEQUENCE, /* classes of a text or a pair, from its first token: a dense layer, then the classifier */
+    WHERRY_HEAD_TOKENS,   /* classes of each token: the classifier, where head_activation says so after a dense layer */
     WHERRY_HEAD_VOCABULARY /* scores of the vocabulary for a token: a dense layer, a layernorm, the word table */
 } wherry_head;
 
@@ -70,7 +82,7 @@ typedef struct wherry_model_config {
     uint32_t layers, hidden, heads, feed_forward;
     uint32_t vocabulary, positions, token_types;
     wherry_activation activation;
-    bool pre_layernorm; /* false: post-LN, as in BERT */
+    bool pre_layernorm; /* false: post-LN, as in BERT; true: there is one more norm after the last layer */
     bool pooler;        /* BERT's pooler is there */
     float epsilon;      /* of every layernorm; 0: 1e-12 */
     /* The row of the table of positions that the first token has. A token that is the padding token, whose id is one
@@ -90,6 +102,27 @@ typedef struct wherry_model_config {
     /* Rotary positions: channels c and c + half of each head of Q and K are turned by position / rotary_base^(2c /
      * channels), and there is no table of positions. 0: there is one. */
     float rotary_base;
+    /* Of layers with a window; 0: rotary_base. */
+    float rotary_base_local;
+    /* Rotary positions of a model made for shorter texts: bases are multiplied by it, and all angles divided by
+     * rotary_factor^(2 / channels). 0 and 1: it is none. */
+    float rotary_factor;
+    bool head_norm;   /* a norm stands after a classifier's dense layer and its activation */
+    bool head_mean;   /* WHERRY_HEAD_SEQUENCE: it reads the mean of a text's tokens, not the first one */
+    wherry_norm norm; /* of all but the modules after the pooling */
+    /* Grouped queries: heads of K and V, each of as many neighbouring heads of Q; 0: as many as there are of Q. */
+    uint32_t key_heads;
+    uint32_t head_channels; /* 0: hidden / heads */
+    bool head_norms;        /* before rotary positions, Q and K of each head are normed: by their root mean square */
+    /* Which keys a query sees, and what their scores get. No key after it: */
+    bool causal;
+    /* Only keys with |i - j| <= window; 0: all. Of layers with (layer % global_every) == global_first a query sees all
+     * keys (but with `causal`); global_every 0: there are none. */
+    uint32_t window, global_every, global_first;
+    /* ALiBi: a score gets -slope(head) * |i - j| (slopes fall geometrically, the rule of Press et al.), and there is no
+     * table of positions. */
+    bool alibi;
+    bool head_last; /* WHERRY_HEAD_SEQUENCE: it reads a text's last token, not the first one */
     /* WHERRY_HEAD_VOCABULARY: there are weights, a pooler's among them, that tell whether the second part of a pair
      * comes after the first in one text (BertForPreTraining). */
     bool next_sentence;

@@ -10,6 +10,12 @@
         .field = offsetof(wherry_model_config, field_), .keys = {__VA_ARGS__}, .otherwise = (otherwise_)               \
     }
 
+/* The same of a size that may be 0. */
+#define SIZE_OR_NONE(field_, otherwise_, ...)                                                                          \
+    {                                                                                                                  \
+        .field = offsetof(wherry_model_config, field_), .keys = {__VA_ARGS__}, .otherwise = (otherwise_), .none = true \
+    }
+
 #define BERT_SIZES                                                                                                     \
     SIZE(layers, 0, "num_hidden_layers"), SIZE(hidden, 0, "hidden_size"), SIZE(heads, 0, "num_attention_heads"),       \
         SIZE(feed_forward, 0, "intermediate_size"), SIZE(vocabulary, 0, "vocab_size"),                                 \

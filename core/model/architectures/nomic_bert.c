@@ -11,12 +11,6 @@
 
 /* ---- config.json ---- */
 
-static bool has(const json_t *json, const char *key)
-{
-    const json_t *value = json_object_get(json, key);
-    return value && !json_is_null(value);
-}
-
 /* Switches that the first program has, and where they stand. */
 static bool check_switches(const json_t *json, struct error *e)
 {
@@ -31,50 +25,31 @@ static bool check_switches(const json_t *json, struct error *e)
         json_integer_value(json_object_get(json, "moe_every_n_layers")) > 0)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "\"num_experts\" or \"moe_every_n_layers\" is over 0: mixtures of experts are not supported");
-    if (has(json, "rotary_emb_scale_base"))
+    if (value_there(json, "rotary_emb_scale_base"))
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "\"rotary_emb_scale_base\" is there: rotary positions with a scale are not supported");
-    if (has(json, "rotary_emb_fraction") && json_number_value(json_object_get(json, "rotary_emb_fraction")) != 1)
+    if (value_there(json, "rotary_emb_fraction") &&
+        json_number_value(json_object_get(json, "rotary_emb_fraction")) != 1)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "\"rotary_emb_fraction\" is not 1: rotary positions are of whole heads alone");
     return true;
 }
 
-/* One base under several names. */
 static bool read_base(const json_t *json, float *base, struct error *e)
 {
-    const json_t *parameters = json_object_get(json, "rope_parameters"),
-                 *type = json_object_get(parameters, "rope_type");
-    const struct {
-        const json_t *in;
-        const char *key;
-    } places[] = {{json, "rotary_emb_base"}, {json, "rope_theta"}, {parameters, "rope_theta"}};
-    const char *found = NULL;
-    if (type && (!json_is_string(type) || strcmp(json_string_value(type), "default")))
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "the rope_type \"%.100s\" is not supported: supported is default",
-                    json_is_string(type) ? json_string_value(type) : "");
-    if (has(json, "rope_scaling"))
+    static const char *const keys[] = {"rotary_emb_base", "rope_theta", NULL};
+    if (value_there(json, "rope_scaling"))
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "\"rope_scaling\" is there: scaled rotary positions are not supported");
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        float other = 0;
-        TRY(value_positive(places[i].in, places[i].key, &other, e));
-        if (other == 0) continue;
-        if (found && other != *base)
-            return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                        "\"%s\" and \"%s\" give rotary positions two bases: get the file again", found, places[i].key);
-        found = places[i].key;
-        *base = other;
-    }
-    return true;
+    return value_base(json, keys, json_object_get(json, "rope_parameters"), base, e);
 }
 
 /* With a scaling factor the base grows with texts longer than those of training: so long they may be. */
 static bool read_longest(const json_t *json, wherry_model_config *config, struct error *e)
 {
     uint32_t trained = 2048;
-    if (!has(json, "rotary_scaling_factor")) return true;
-    if (has(json, "max_trained_positions"))
+    if (!value_there(json, "rotary_scaling_factor")) return true;
+    if (value_there(json, "max_trained_positions"))
         TRY(value_whole(json_object_get(json, "max_trained_positions"), "max_trained_positions", 1, &trained, e));
     if (config->positions > trained) config->positions = trained;
     return true;
@@ -103,11 +78,11 @@ static bool nomic_read(const json_t *json, wherry_model_config *config, struct e
     TRY(check_switches(json, e));
     config->rotary_base = 1000;
     config->activation = WHERRY_ACTIVATION_SILU;
-    if (has(json, "activation_function"))
+    if (value_there(json, "activation_function"))
         TRY(read_published(json, config, e));
-    else if (has(json, "hidden_act"))
+    else if (value_there(json, "hidden_act"))
         TRY(value_activation(json, "hidden_act", &config->activation, e));
-    if (has(json, "head_dim")) {
+    if (value_there(json, "head_dim")) {
         uint32_t channels = 0;
         TRY(value_whole(json_object_get(json, "head_dim"), "head_dim", 1, &channels, e));
         if ((uint64_t)channels * config->heads != config->hidden)
@@ -142,7 +117,7 @@ static void nomic_write(const wherry_model_config *config, json_t *json, bool *o
                                        SIZE(positions, 2048, "max_position_embeddings", "n_positions"),                \
                                        SIZE(token_types, 2, "type_vocab_size"),                                        \
                                        {0}},                                                                           \
-    .rotary = true, .read = nomic_read, .write = nomic_write, .program = "modeling_hf_nomic_bert.NomicBertModel",      \
+    .rotary = true, .read = nomic_read, .write = nomic_write, .programs = {"modeling_hf_nomic_bert.NomicBertModel"},   \
     .preset = {.gate = WHERRY_GATE_SECOND, .without = WITHOUT_BIASES}, .prefixes = {"nomic_bert.", "bert.", ""},       \
     .head = {.activation = WHERRY_HEAD_TANH}
 

@@ -62,7 +62,8 @@ static void size_backward(struct call *call, const struct sizes *s)
     bool wide = is_wide(call), roomy = is_roomy(s->limits) && !wide;
     uint32_t rows = tile_queries(s->limits);
     uint64_t tiles = divide_up(s->longest, rows), sequences = s->longest ? divide_up(s->max_rows, s->longest) : 1;
-    uint64_t groups = sequences * call_get(call, CONST_HEADS, 1), parts = 4 * LARGE_GPU_UNITS / groups;
+    uint64_t groups = sequences * call_get(call, CONST_KEY_HEADS, call_get(call, CONST_HEADS, 1)),
+             parts = 4 * LARGE_GPU_UNITS / groups;
     if (parts > tiles) parts = tiles;
     set_tile(call, rows, rows, rows < 64 || (wide && s->limits->max_local_size >= 256) ? 4 : 8, rows / 4,
              roomy ? 32 : 16,
@@ -79,6 +80,7 @@ static void size_dq(struct call *call, const struct sizes *s)
 {
     if (s->before) {
         call_set(call, CONST_TILE_M, call_get(s->before, CONST_TILE_M, 1));
+        call_set(call, CONST_TILE_N, call_get(s->before, CONST_TILE_N, 1));
         call_set(call, CONST_PARTS, call_get(s->before, CONST_PARTS, 1));
     }
     size_row(call, s, 256);
@@ -204,10 +206,11 @@ static void count_forward(struct count *c)
     count_attention(c);
     if (dim <= get(c, CONST_TILE_K, 32)) return;
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
-        uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
-        uint64_t steps = divide_up(length, get(c, CONST_TILE_N, 32));
-        reads(c, SLOT_X, rows * (steps - 1));
-        reads_again(c, SLOT_X, rows * (steps - 1), of_a_head);
+        uint64_t length = length_of(c, s), of_a_head = 4 * length * dim * c->storage;
+        uint64_t again =
+            (queries_walked(c, length, get(c, CONST_TILE_N, 32), get(c, CONST_TILE_M, 32)) - length) * dim * heads;
+        reads(c, SLOT_X, again);
+        reads_again(c, SLOT_X, again, of_a_head);
     }
 }
 
@@ -218,29 +221,35 @@ static void count_backward(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32), parts = get(c, CONST_PARTS, 1);
     uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32);
-    uint64_t at_once = least(groups_at_once(c), (uint64_t)c->words[HEADER_SEQUENCES] * heads * parts);
+    uint64_t key_heads = get(c, CONST_KEY_HEADS, (uint32_t)heads), members = heads / key_heads;
+    uint64_t at_once = least(groups_at_once(c), (uint64_t)c->words[HEADER_SEQUENCES] * key_heads * parts);
     uint64_t of_a_step = at_once * dim * ((2 * tile_m + 2 * tile_n) * c->storage + tile_n * sizeof(float));
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads;
-        uint64_t tiles = divide_up(length, tile_m), steps = divide_up(length, tile_n), used = least(tiles, parts);
-        uint64_t turns = divide_up(tiles, parts);
+        uint64_t row = dim * heads, queries = queries_walked(c, length, tile_m, tile_n);
+        uint64_t keys = row * keys_walked(c, length, tile_n, tile_m, tile_m);
+        uint64_t used = row * parts_walked(c, length, tile_m, tile_n, parts), added = row * queries - used;
+        uint64_t again = rows * (divide_up(divide_up(queries, length), parts) - 1);
         uint64_t of_a_tile = at_once * length * dim * (2 * c->storage + sizeof(float));
-        reads(c, SLOT_X, 2 * rows * tiles);
-        reads(c, SLOT_GRADIENT, 2 * rows * tiles);
-        reads(c, SLOT_W, 2 * rows * steps);
-        reads(c, SLOT_V, rows * steps);
-        reads_again(c, SLOT_X, rows * (turns - 1), of_a_tile);
-        reads_again(c, SLOT_GRADIENT, rows * (turns - 1), of_a_tile);
-        reads_again(c, SLOT_W, rows * (steps - 1), of_a_step);
-        reads_again(c, SLOT_V, rows * (steps - 1), of_a_step);
-        reads(c, SLOT_LSE, length * tiles * heads);
-        reads(c, SLOT_DELTA, steps * tile_n * tiles * heads); /* past the sequence's end the last one again */
-        reads(c, SLOT_PARTIALS, rows * (tiles - used));
-        reads_again(c, SLOT_PARTIALS, rows * (tiles - used), of_a_tile);
-        writes_scratch(c, SLOT_PARTIALS, rows * used);
-        writes(c, SLOT_PARTIALS, rows * (tiles - used));
-        writes_again(c, SLOT_PARTIALS, rows * (tiles - used), of_a_tile);
-        writes(c, SLOT_Y, 2 * rows);
+        reads(c, SLOT_X, 2 * row * queries);
+        reads(c, SLOT_GRADIENT, 2 * row * queries);
+        reads(c, SLOT_W, 2 * keys);
+        reads(c, SLOT_V, keys);
+        reads_again(c, SLOT_X, again, of_a_tile);
+        reads_again(c, SLOT_GRADIENT, again, of_a_tile);
+        reads_again(c, SLOT_W, keys - rows, of_a_step);
+        reads_again(c, SLOT_V, keys - rows, of_a_step);
+        reads(c, SLOT_LSE, queries * heads);
+        /* Past the sequence's end the last one again. */
+        reads(c, SLOT_DELTA, steps_walked(c, length, tile_m, tile_n) * tile_n * heads);
+        reads(c, SLOT_PARTIALS, added);
+        reads_again(c, SLOT_PARTIALS, added, of_a_tile);
+        writes_scratch(c, SLOT_PARTIALS, used);
+        writes(c, SLOT_PARTIALS, added);
+        writes_again(c, SLOT_PARTIALS, added, of_a_tile);
+        reads_again(c, SLOT_W, rows - rows / members, of_a_tile);
+        reads_again(c, SLOT_V, rows - rows / members, of_a_tile);
+        writes(c, SLOT_Y, 2 * rows / members);
     }
     reads_biases(c, c->words[HEADER_SEQUENCES] * heads * parts);
     writes(c, SLOT_DISTANCES, 2 * heads * c->words[HEADER_TOKENS]);
@@ -250,8 +259,9 @@ static void count_dq(struct count *c)
 {
     uint64_t row = (uint64_t)get(c, CONST_HEADS, 1) * get(c, CONST_HEAD_DIM, 32), parts = get(c, CONST_PARTS, 1);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
-        uint64_t length = length_of(c, s), used = least(divide_up(length, get(c, CONST_TILE_M, 32)), parts);
-        reads(c, SLOT_PARTIALS, length * row * used);
+        uint64_t length = length_of(c, s);
+        reads(c, SLOT_PARTIALS,
+              row * parts_walked(c, length, get(c, CONST_TILE_M, 32), get(c, CONST_TILE_N, 32), parts));
         writes(c, SLOT_Y, length * row);
     }
 }
@@ -259,9 +269,9 @@ static void count_dq(struct count *c)
 const struct variant variant_attention = {
     .kernel = "attention",
     .name = "attention",
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
+    .takes = {CONST_HEADS, CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE,
+              CONST_Y_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
     .why = "queries stay in shared memory where it has room for a head's channels",
     .fits = fits,
     .size = size_forward,
@@ -274,9 +284,10 @@ const struct variant variant_attention = {
 const struct variant variant_attention_backward = {
     .kernel = "attention_backward",
     .name = "attention_backward",
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE},
+    .takes = {CONST_HEADS,    CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED,
+              CONST_X_STRIDE, CONST_X_OFFSET,  CONST_W_STRIDE, CONST_W_OFFSET,        CONST_V_STRIDE,
+              CONST_V_OFFSET, CONST_Y_STRIDE,  CONST_Y_OFFSET, CONST_DROPOUT,         CONST_LSE,
+              CONST_DELTA,    CONST_RELATIVE,  CONST_BEFORE,   CONST_AFTER,           CONST_ALIBI},
     .why = "parts of the keys fill four work-groups a multiprocessor",
     .fits = fits,
     .size = size_backward,
@@ -291,7 +302,8 @@ const struct variant variant_attention_backward = {
 const struct variant variant_attention_dq = {
     .kernel = "attention_dq",
     .name = "attention_dq",
-    .takes = {CONST_N, CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_X_STRIDE, CONST_X_OFFSET},
+    .takes = {CONST_N, CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_X_STRIDE, CONST_X_OFFSET, CONST_BEFORE,
+              CONST_AFTER},
     .why = "the parts that attention_backward made",
     .size = size_dq,
     .count = count_dq,

@@ -13,6 +13,7 @@ enum {
     LONG = 512,            /* tokens: sequences of more may have them */
     TILE_KEYS = 128,
     STEP_QUERIES = 64, /* of the backward pass */
+    DRAW_KEYS = 8,     /* of dropout's generator: the forward pass begins at a multiple of these */
     STAGES = 3,
     ROW_BYTES = 128,
     SHARED_MOST = 232448 /* of a Hopper multiprocessor for one work-group, whatever the driver says */
@@ -120,12 +121,13 @@ static void count_forward(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 64);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
-        uint64_t length = length_of(c, s), rows = length * dim * heads,
-                 tiles = divide_up(length, get(c, CONST_TILE_M, TILE_QUERIES));
+        uint64_t length = length_of(c, s), rows = length * dim * heads, tile_m = get(c, CONST_TILE_M, TILE_QUERIES),
+                 tiles = divide_up(length, tile_m),
+                 met = heads * dim * keys_walked(c, length, tile_m, TILE_KEYS, DRAW_KEYS);
         reads(c, SLOT_X, rows);
         for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
-            reads(c, slot, rows * tiles);
-            if (tiles) reads_again(c, slot, rows * (tiles - 1), heads_at_once(c, length, tiles));
+            reads(c, slot, met);
+            if (tiles) reads_again(c, slot, met - rows, heads_at_once(c, length, tiles));
         }
         writes(c, SLOT_Y, rows);
         writes(c, SLOT_LSE, length * heads);
@@ -141,23 +143,26 @@ static void count_backward(struct count *c)
     bool kept = get(c, CONST_QUERY_ROWS, 0) != 0, whole = kept && parts == 1;
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads;
-        uint64_t tiles = divide_up(length, TILE_KEYS), used = least(tiles, parts), turns = divide_up(tiles, parts);
+        uint64_t tiles = divide_up(length, TILE_KEYS), used = least(tiles, parts);
         if (!tiles) continue;
         uint64_t distance = heads_at_once(c, length, used) + (kept ? 0 : heads_at_once(c, length, used) / 2);
-        reads(c, SLOT_X, rows * tiles);
-        reads(c, SLOT_GRADIENT, rows * tiles);
-        reads_again(c, SLOT_X, rows * (turns - 1), distance);
-        reads_again(c, SLOT_GRADIENT, rows * (turns - 1), distance);
+        uint64_t queries = queries_walked(c, length, TILE_KEYS, STEP_QUERIES), met = dim * heads * queries;
+        uint64_t sums = dim * heads * parts_walked(c, length, TILE_KEYS, STEP_QUERIES, parts);
+        uint64_t again = rows * (divide_up(divide_up(queries, length), parts) - 1);
+        reads(c, SLOT_X, met);
+        reads(c, SLOT_GRADIENT, met);
+        reads_again(c, SLOT_X, again, distance);
+        reads_again(c, SLOT_GRADIENT, again, distance);
         reads(c, SLOT_W, rows);
         reads(c, SLOT_V, rows);
-        reads(c, SLOT_LSE, length * tiles * heads);
-        reads(c, SLOT_DELTA, length * tiles * heads);
-        if (!whole) writes_scratch(c, SLOT_PARTIALS, rows * used);
+        reads(c, SLOT_LSE, queries * heads);
+        reads(c, SLOT_DELTA, queries * heads);
+        if (!whole) writes_scratch(c, SLOT_PARTIALS, sums);
         if (!kept) {
-            reads(c, SLOT_PARTIALS, rows * (tiles - used));
-            reads_again(c, SLOT_PARTIALS, rows * (tiles - used), distance);
-            writes(c, SLOT_PARTIALS, rows * (tiles - used));
-            writes_again(c, SLOT_PARTIALS, rows * (tiles - used), distance);
+            reads(c, SLOT_PARTIALS, met - sums);
+            reads_again(c, SLOT_PARTIALS, met - sums, distance);
+            writes(c, SLOT_PARTIALS, met - sums);
+            writes_again(c, SLOT_PARTIALS, met - sums, distance);
         }
         writes(c, SLOT_Y, (whole ? 3 : 2) * rows);
         if (get(c, CONST_RELATIVE, 0)) reads(c, SLOT_RELATIVE, heads * (5 * TILE_KEYS - 1));
@@ -169,9 +174,9 @@ const struct variant variant_attention_wgmma = {
     .kernel = "attention",
     .name = "attention_wgmma",
     .rung = RUNG_WGMMA,
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
+    .takes = {CONST_HEADS, CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE,
+              CONST_Y_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
     .why = "Hopper's tensor cores multiply scores and weights where they are, in registers",
     .fits = fits,
     .size = size_forward,
@@ -185,7 +190,7 @@ const struct variant variant_attention_backward_wgmma = {
     .rung = RUNG_WGMMA,
     .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE},
+              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
     .why = "Hopper's tensor cores make all five products, and dropout's bits beside them",
     .fits = fits,
     .size = size_backward,

@@ -43,7 +43,8 @@ static void candidates(const struct call *sized, const struct sizes *s, struct c
 static void count_traffic(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32), tile_m = get(c, CONST_TILE_M, 32);
-    bool scores = makes_scores(c->call);
+    bool scores = makes_scores(c->call), transposed = get(c, CONST_BATCHED, BATCHED_SCORES) == BATCHED_TRANSPOSED;
+    uint64_t members = heads / get(c, CONST_KEY_HEADS, (uint32_t)heads);
     uint64_t steps = scores ? 1 : divide_up(dim, get(c, CONST_TILE_N, 32));
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), tiles = divide_up(length, tile_m), pairs = length * length * heads;
@@ -55,15 +56,18 @@ static void count_traffic(struct count *c)
             reads_again(c, SLOT_X, pairs * (steps - 1), groups_at_once(c) * tile_m * length * c->storage);
         reads(c, SLOT_W, rows * tiles);
         reads_again(c, SLOT_W, rows * (tiles - 1), of_a_head);
-        writes(c, SLOT_Y, scores ? pairs : rows);
+        if (transposed)
+            writes(c, SLOT_Y, rows / members);
+        else
+            reads_again(c, SLOT_W, rows - rows / members, of_a_head), writes(c, SLOT_Y, scores ? pairs : rows);
     }
 }
 
 const struct variant variant_bgemm = {
     .kernel = "bgemm",
     .name = "bgemm",
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET},
+    .takes = {CONST_HEADS, CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET},
     .why = "tiles of the batch's tables, narrow ones for narrow heads",
     .size = size,
     .shared_bytes = tiled_shared_bytes,

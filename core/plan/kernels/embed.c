@@ -47,7 +47,7 @@ const struct variant variant_embed = {
     .kernel = "embed",
     .name = "embed",
     .takes = {CONST_N, CONST_ROWS, CONST_WORD, CONST_POSITION, CONST_TYPE, CONST_NORM, CONST_SUM, CONST_M,
-              CONST_W_OFFSET},
+              CONST_W_OFFSET, CONST_RMS, CONST_BETA},
     .why = "four 16-byte loads of a row in flight",
     .size = size,
     .count = count_traffic,

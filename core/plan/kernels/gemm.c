@@ -54,6 +54,9 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
                                    CONST_HEAD_DIM, CONST_DROPOUT, CONST_QKV_INTERLEAVED};
     const char *ignored;
     struct call plain = *call;
+    if (call_get(call, CONST_SCALES, 0) &&
+        (call_get(call, CONST_FORM, GEMM_NT) != GEMM_NT || call_runtime(call) != RUNTIME_M))
+        return variant_refuse(reason, "weights of 8 bits are of products of rows of tokens with a weight's rows");
     if (!call_get(call, CONST_GATE, GATE_NONE) && !call_get(call, CONST_ROTARY, ROTARY_NONE)) return true;
     if (call_get(call, CONST_COLUMN_SUMS, 0)) return variant_refuse(reason, "of pairs it sums no columns");
     plain.n_constants = 0;
@@ -219,11 +222,13 @@ static void count_traffic(struct count *c)
 const struct variant variant_gemm = {
     .kernel = "gemm",
     .name = "gemm",
-    .takes = {CONST_N,        CONST_K,        CONST_ROWS,       CONST_BIAS,           CONST_ACTIVATION,
-              CONST_RESIDUAL, CONST_SUM,      CONST_X_STRIDE,   CONST_X_OFFSET,       CONST_W_STRIDE,
-              CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,   CONST_FORM,           CONST_M,
-              CONST_DROPOUT,  CONST_KEPT,     CONST_DERIVATIVE, CONST_COLUMN_SUMS,    CONST_RUNTIME,
-              CONST_GATE,     CONST_ROTARY,   CONST_HEAD_DIM,   CONST_QKV_INTERLEAVED},
+    .takes = {CONST_N,          CONST_K,          CONST_ROWS,        CONST_BIAS,
+              CONST_ACTIVATION, CONST_RESIDUAL,   CONST_SUM,         CONST_X_STRIDE,
+              CONST_X_OFFSET,   CONST_W_STRIDE,   CONST_W_OFFSET,    CONST_Y_STRIDE,
+              CONST_Y_OFFSET,   CONST_FORM,       CONST_M,           CONST_DROPOUT,
+              CONST_KEPT,       CONST_DERIVATIVE, CONST_COLUMN_SUMS, CONST_RUNTIME,
+              CONST_GATE,       CONST_ROTARY,     CONST_HEAD_DIM,    CONST_QKV_INTERLEAVED,
+              CONST_SCALES,     CONST_KEY_HEADS},
     .fits = fits,
     .why = "the tile whose last round of work-groups is fullest",
     .size = size,

@@ -134,6 +134,18 @@ static bool fits_heads(const struct call *call, const struct tile *t, const char
     return !*reason;
 }
 
+/* Pairs of columns are gated or turned where those are channels, four of a head at a time. */
+static bool pairs_fit(const struct call *call, const char **reason)
+{
+    if (!call_get(call, CONST_GATE, GATE_NONE) && !call_get(call, CONST_ROTARY, ROTARY_NONE)) return true;
+    bool cut = call_get(call, CONST_ROTARY, ROTARY_NONE) && call_get(call, CONST_HEAD_DIM, 1) % 4;
+    *reason = call_get(call, CONST_COLUMN_SUMS, 0) ? "of pairs it sums no columns"
+              : call_runtime(call) != RUNTIME_M    ? "pairs are of a token's channels"
+              : cut                                ? "it turns four channels of a head at a time"
+                                                   : NULL;
+    return !*reason;
+}
+
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     uint64_t parts;
@@ -143,6 +155,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
               : !t                                ? "no tile is made of this device's cooperative matrices"
                                                   : NULL;
     if (!*reason && call_get(call, CONST_NORM_Y, 0)) *reason = "its work-groups have no whole rows of a result";
+    if (!*reason && !pairs_fit(call, reason)) return false;
     if (!*reason && call_get(call, CONST_DELTA, 0)) return fits_heads(call, t, reason);
     return !*reason && (!call_get(call, CONST_NORM, 0) || fits_normal(call, s, reason));
 }
@@ -227,10 +240,20 @@ const struct variant variant_gemm_coopmat = {
     .kernel = "gemm",
     .name = "gemm_coopmat",
     .rung = RUNG_COOPMAT,
-    .takes = {CONST_N,           CONST_K,        CONST_ROWS,     CONST_BIAS,       CONST_ACTIVATION, CONST_RESIDUAL,
-              CONST_SUM,         CONST_X_STRIDE, CONST_X_OFFSET, CONST_W_STRIDE,   CONST_W_OFFSET,   CONST_Y_STRIDE,
-              CONST_Y_OFFSET,    CONST_FORM,     CONST_DROPOUT,  CONST_DERIVATIVE, CONST_KEPT,       CONST_M,
-              CONST_COLUMN_SUMS, CONST_RUNTIME,  CONST_NORM,     CONST_DELTA,      CONST_HEAD_DIM},
+    .takes = {CONST_N,           CONST_K,
+              CONST_ROWS,        CONST_BIAS,
+              CONST_ACTIVATION,  CONST_RESIDUAL,
+              CONST_SUM,         CONST_X_STRIDE,
+              CONST_X_OFFSET,    CONST_W_STRIDE,
+              CONST_W_OFFSET,    CONST_Y_STRIDE,
+              CONST_Y_OFFSET,    CONST_FORM,
+              CONST_DROPOUT,     CONST_DERIVATIVE,
+              CONST_KEPT,        CONST_M,
+              CONST_COLUMN_SUMS, CONST_RUNTIME,
+              CONST_NORM,        CONST_DELTA,
+              CONST_HEAD_DIM,    CONST_GATE,
+              CONST_ROTARY,      CONST_QKV_INTERLEAVED,
+              CONST_KEY_HEADS,   CONST_SCALES},
     .why = "cooperative matrices: f16 added in f32 by matrix units",
     .fits = fits,
     .size = size,

@@ -38,7 +38,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
     if (call_get(call, CONST_RUNTIME, RUNTIME_FORM) != RUNTIME_FORM)
         return variant_refuse(reason, "it takes no operands in channel-major order");
     if (!call_get(call, CONST_ALIGNED, 0)) return variant_refuse(reason, "its rows start on 16 bytes");
-    return true;
+    return call_pairs_fit(call, reason);
 }
 
 /* Work-groups run in rounds, and the last one is seldom full. */
@@ -120,9 +120,18 @@ const struct variant variant_gemm_mma = {
     .kernel = "gemm",
     .name = "gemm_mma",
     .rung = RUNG_MMA,
-    .takes = {CONST_N, CONST_K, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_RESIDUAL, CONST_SUM, CONST_X_STRIDE,
-              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET, CONST_FORM, CONST_DROPOUT,
-              CONST_DERIVATIVE, CONST_KEPT, CONST_M, CONST_COLUMN_SUMS},
+    .takes = {CONST_N,           CONST_K,
+              CONST_ROWS,        CONST_BIAS,
+              CONST_ACTIVATION,  CONST_RESIDUAL,
+              CONST_SUM,         CONST_X_STRIDE,
+              CONST_X_OFFSET,    CONST_W_STRIDE,
+              CONST_W_OFFSET,    CONST_Y_STRIDE,
+              CONST_Y_OFFSET,    CONST_FORM,
+              CONST_DROPOUT,     CONST_DERIVATIVE,
+              CONST_KEPT,        CONST_M,
+              CONST_COLUMN_SUMS, CONST_GATE,
+              CONST_ROTARY,      CONST_QKV_INTERLEAVED,
+              CONST_KEY_HEADS,   CONST_HEAD_DIM},
     .why = "tensor cores by mma.sync",
     .fits = fits,
     .size = size,

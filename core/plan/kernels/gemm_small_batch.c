@@ -25,7 +25,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
         return variant_refuse(reason, "rows that it can normalize stay in registers");
     if (s->max_rows > SMALL_BATCH_ROWS)
         return variant_refuse(reason, "the session's batches have too many rows for it");
-    return true;
+    return call_pairs_fit(call, reason);
 }
 
 static uint32_t warps_of(const struct call *call)
@@ -64,9 +64,14 @@ const struct variant variant_gemm_small_batch = {
     .kernel = "gemm",
     .name = "gemm_small_batch",
     .rung = RUNG_SMALL_BATCH,
-    .takes = {CONST_N, CONST_K, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_RESIDUAL, CONST_SUM, CONST_X_STRIDE,
-              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET, CONST_FORM, CONST_DROPOUT,
-              CONST_DERIVATIVE, CONST_KEPT, CONST_NORM},
+    .takes = {CONST_N,          CONST_K,          CONST_ROWS,
+              CONST_BIAS,       CONST_ACTIVATION, CONST_RESIDUAL,
+              CONST_SUM,        CONST_X_STRIDE,   CONST_X_OFFSET,
+              CONST_W_STRIDE,   CONST_W_OFFSET,   CONST_Y_STRIDE,
+              CONST_Y_OFFSET,   CONST_FORM,       CONST_DROPOUT,
+              CONST_DERIVATIVE, CONST_KEPT,       CONST_NORM,
+              CONST_GATE,       CONST_ROTARY,     CONST_QKV_INTERLEAVED,
+              CONST_KEY_HEADS,  CONST_HEAD_DIM,   CONST_SCALES},
     .why = "few rows: all loads of a product at once, its warps share the sum",
     .fits = fits,
     .size = size,

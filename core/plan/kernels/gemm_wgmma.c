@@ -174,8 +174,8 @@ static bool few_rows(const struct sizes *s)
  * gemm_small_batch's, which normalizes what it reads. */
 static bool fits_normal(const struct call *call, const struct sizes *s, const char **reason)
 {
-    static const uint8_t others[] = {CONST_ACTIVATION, CONST_DERIVATIVE, CONST_DROPOUT,
-                                     CONST_KEPT,       CONST_SUM,        CONST_COLUMN_SUMS};
+    static const uint8_t others[] = {CONST_ACTIVATION, CONST_DERIVATIVE,  CONST_DROPOUT, CONST_KEPT,
+                                     CONST_SUM,        CONST_COLUMN_SUMS, CONST_GATE,    CONST_ROTARY};
     uint32_t n = call_get(call, CONST_N, 1);
     bool idle = 2 * divide_up(s->max_rows, NORMAL_ROWS) < device_units(s->limits), more = false;
     for (size_t i = 0; i < sizeof others; i++) more |= call_get(call, others[i], 0) != 0;
@@ -215,8 +215,8 @@ static bool rows_aligned(const struct call *call)
 /* What comes with the results has its place in rows without a pitch. */
 static bool plain_results(const struct call *call)
 {
-    static const uint8_t others[] = {CONST_RESIDUAL, CONST_DERIVATIVE, CONST_DROPOUT, CONST_KEPT,
-                                     CONST_DELTA,    CONST_NORM_Y,     CONST_SUM,     CONST_COLUMN_SUMS};
+    static const uint8_t others[] = {CONST_RESIDUAL, CONST_DERIVATIVE, CONST_DROPOUT,     CONST_KEPT, CONST_DELTA,
+                                     CONST_NORM_Y,   CONST_SUM,        CONST_COLUMN_SUMS, CONST_GATE, CONST_ROTARY};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (call_get(call, others[i], 0)) return false;
     return true;
@@ -232,8 +232,9 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
               : slope && (call_runtime(call) != RUNTIME_M || call_get(call, CONST_RESIDUAL, 0))
                   ? "slopes come with activations of rows of tokens"
                   : NULL;
-    if (!*reason && normalizes(call)) return fits_normal(call, s, reason);
-    return !*reason && (!call_get(call, CONST_DELTA, 0) || fits_heads(call, s, reason));
+    if (*reason || !call_pairs_fit(call, reason)) return false;
+    if (normalizes(call)) return fits_normal(call, s, reason);
+    return !call_get(call, CONST_DELTA, 0) || fits_heads(call, s, reason);
 }
 
 static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s)
@@ -322,10 +323,20 @@ const struct variant variant_gemm_wgmma = {
     .kernel = "gemm",
     .name = "gemm_wgmma",
     .rung = RUNG_WGMMA,
-    .takes = {CONST_N,           CONST_K,        CONST_ROWS,     CONST_BIAS,       CONST_ACTIVATION, CONST_RESIDUAL,
-              CONST_SUM,         CONST_X_STRIDE, CONST_X_OFFSET, CONST_W_STRIDE,   CONST_W_OFFSET,   CONST_Y_STRIDE,
-              CONST_Y_OFFSET,    CONST_FORM,     CONST_DROPOUT,  CONST_DERIVATIVE, CONST_KEPT,       CONST_M,
-              CONST_COLUMN_SUMS, CONST_RUNTIME,  CONST_NORM_Y,   CONST_DELTA,      CONST_HEAD_DIM},
+    .takes = {CONST_N,           CONST_K,
+              CONST_ROWS,        CONST_BIAS,
+              CONST_ACTIVATION,  CONST_RESIDUAL,
+              CONST_SUM,         CONST_X_STRIDE,
+              CONST_X_OFFSET,    CONST_W_STRIDE,
+              CONST_W_OFFSET,    CONST_Y_STRIDE,
+              CONST_Y_OFFSET,    CONST_FORM,
+              CONST_DROPOUT,     CONST_DERIVATIVE,
+              CONST_KEPT,        CONST_M,
+              CONST_COLUMN_SUMS, CONST_RUNTIME,
+              CONST_NORM_Y,      CONST_DELTA,
+              CONST_HEAD_DIM,    CONST_GATE,
+              CONST_ROTARY,      CONST_QKV_INTERLEAVED,
+              CONST_KEY_HEADS},
     .sums_operand = true,
     .slopes = true,
     .why = "wgmma with tiles by the tensor copy engine, Hopper's fastest",

@@ -19,7 +19,8 @@ static void count_traffic(struct count *c)
 const struct variant variant_layernorm = {
     .kernel = "layernorm",
     .name = "layernorm",
-    .takes = {CONST_N, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_NORM, CONST_SUM, CONST_DROPOUT, CONST_KEPT},
+    .takes = {CONST_N, CONST_ROWS, CONST_BIAS, CONST_RESIDUAL, CONST_NORM, CONST_SUM, CONST_DROPOUT, CONST_KEPT,
+              CONST_RMS, CONST_BETA},
     .why = "four 16-byte loads of a row in flight",
     .size = size_team,
     .count = count_traffic,

@@ -9,7 +9,8 @@
 /* Vectors of sums over rows. */
 static uint32_t sets_of(const struct call *call)
 {
-    return 2 * call_get(call, CONST_NORM_DW, 0) + (call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE);
+    return (1 + call_get(call, CONST_BETA, 1)) * call_get(call, CONST_NORM_DW, 0) +
+           (call_get(call, CONST_BIAS_SUM, BIAS_SUM_NONE) != BIAS_SUM_NONE);
 }
 
 /* Rows that a work-group takes at a time, at most its `share`, and so many that four groups run on a multiprocessor: a
@@ -88,7 +89,7 @@ const struct variant variant_layernorm_backward = {
     .kernel = "layernorm_backward",
     .name = "layernorm_backward",
     .takes = {CONST_N, CONST_ROWS, CONST_RESIDUAL, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_NORM_DW, CONST_NORM_DX,
-              CONST_BIAS_SUM, CONST_ADDEND},
+              CONST_BIAS_SUM, CONST_ADDEND, CONST_RMS, CONST_BETA},
     .why = "registers for four work-groups a multiprocessor",
     .size = size,
     .scratch_bytes = scratch_bytes,

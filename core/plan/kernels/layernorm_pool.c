@@ -42,7 +42,7 @@ static void count_traffic(struct count *c)
 const struct variant variant_layernorm_pool = {
     .kernel = "layernorm_pool",
     .name = "layernorm_pool",
-    .takes = {CONST_N, CONST_ROWS, CONST_NORM, CONST_POOL, CONST_NORMALIZE},
+    .takes = {CONST_N, CONST_ROWS, CONST_NORM, CONST_POOL, CONST_NORMALIZE, CONST_RMS, CONST_BETA},
     .why = "four 16-byte loads of a row in flight, and no normalized row is stored",
     .fits = fits,
     .size = size,

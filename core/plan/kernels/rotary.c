@@ -17,8 +17,8 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
  * an access is one element, it reads its neighbour, too, and both of the pair's numbers. */
 static void count_traffic(struct count *c)
 {
-    uint64_t rows = rows_of(c), n = get(c, CONST_N, 6), turned = n / 3 * 2, dim = get(c, CONST_HEAD_DIM, 2),
-             longest = 0;
+    uint64_t rows = rows_of(c), n = get(c, CONST_N, 6), dim = get(c, CONST_HEAD_DIM, 2),
+             keys = get(c, CONST_KEY_HEADS, 0), turned = keys ? n - keys * dim : n / 3 * 2, longest = 0;
     bool single = access_of(c) == 1;
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++)
         if (length_of(c, s) > longest) longest = length_of(c, s);
@@ -39,7 +39,8 @@ static void count_traffic(struct count *c)
 const struct variant variant_rotary = {
     .kernel = "rotary",
     .name = "rotary",
-    .takes = {CONST_N, CONST_ROWS, CONST_BIAS, CONST_SUM, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_ROTARY},
+    .takes = {CONST_N, CONST_ROWS, CONST_BIAS, CONST_SUM, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_KEY_HEADS,
+              CONST_ROTARY},
     .why = "work-items hide the latency",
     .fits = fits,
     .size = size,

@@ -66,7 +66,8 @@ static void count_backward(struct count *c)
 const struct variant variant_softmax = {
     .kernel = "softmax",
     .name = "softmax",
-    .takes = {CONST_HEADS, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_LSE, CONST_SOFTMAX, CONST_RELATIVE},
+    .takes = {CONST_HEADS, CONST_SUM, CONST_DROPOUT, CONST_KEPT, CONST_LSE, CONST_SOFTMAX, CONST_RELATIVE, CONST_BEFORE,
+              CONST_AFTER, CONST_ALIBI},
     .why = "512 scores in the registers of a sub-group",
     .size = size,
     .count = count_forward,
