@@ -6,6 +6,7 @@
 
 #define OUTPUTS (ADAPTER_TILE * ADAPTER_TILE / LOCAL_SIZE)
 #define PITCH (ADAPTER_STRIP + 1)
+#define UNROLL_K _Pragma("unroll 2") /* whole strips take AMD's compiler 256 registers of gfx1100, and spill; so 126 */
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
@@ -49,7 +50,7 @@ void adapter_merge(BATCH_ARGUMENT
                 right[column * PITCH + k] = there ? factors[a + (k0 + k) * columns + column0 + column] : 0.0f;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
-            for (uint k = 0; k < ADAPTER_STRIP; k++)
+            UNROLL_K for (uint k = 0; k < ADAPTER_STRIP; k++)
                 UNROLL for (uint o = 0; o < OUTPUTS; o++)
                 {
                     const uint i = local_number() + o * LOCAL_SIZE, fast = i % ADAPTER_TILE, slow = i / ADAPTER_TILE;
