@@ -6,7 +6,8 @@
 static bool can_save(const struct wherry_trainer *t, struct error *e)
 {
     for (size_t w = 0; w < t->weights.count; w++)
-        if (!t->weights.of[w].adapts && t->weights.of[w].weight >= WEIGHT_SPARSE && !t->weights.of[w].info.frozen)
+        if (!t->weights.of[w].adapts && t->weights.of[w].weight >= WEIGHT_SPARSE &&
+            t->weights.of[w].weight <= WEIGHT_COLBERT_BIAS && !t->weights.of[w].info.frozen)
             return fail(e, WHERRY_STATUS_UNSUPPORTED,
                         "%s was trained, and its file can't be written: freeze it (\"%s\")", t->weights.of[w].info.name,
                         t->weights.of[w].info.name);
