@@ -24,7 +24,8 @@ static struct batch_shape limits_shape(uint32_t tokens, uint32_t sequences, uint
                                 .tokens = tokens,
                                 .pairs = (uint64_t)tokens * (length < tokens ? length : tokens),
                                 .longest = length < tokens ? length : tokens,
-                                .labelled = tokens};
+                                .labelled = tokens,
+                                .next = sequences < tokens ? sequences : tokens};
 }
 
 /* ---- the graph ---- */

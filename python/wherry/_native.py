@@ -41,10 +41,11 @@ class ModelConfig(Structure):
                 ("relative_buckets", c_uint32), ("relative_distance", c_uint32), ("head", c_int), ("labels", c_uint32),
                 ("head_activation", c_int), ("untied", c_bool), ("gate", c_int), ("without", c_uint32),
                 ("rotary_base", c_float), ("rotary_base_local", c_float), ("rotary_factor", c_float),
-                ("head_norm", c_bool), ("head_mean", c_bool), ("norm", c_int), ("key_heads", c_uint32), ("head_channels", c_uint32),
-                ("head_norms", c_bool),
-                ("causal", c_bool), ("window", c_uint32), ("global_every", c_uint32),
-                ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool)]
+                ("head_norm", c_bool), ("head_mean", c_bool), ("norm", c_int), ("key_heads", c_uint32),
+                ("head_channels", c_uint32), ("head_norms", c_bool), ("causal", c_bool), ("window", c_uint32),
+                ("global_every", c_uint32), ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool),
+                ("block_norms", c_bool), ("embedding_scale", c_float),
+                ("next_sentence", c_bool)]
 
 
 class ModelInfo(Structure):
@@ -80,7 +81,8 @@ class PrepareInfo(Structure):
 
 class Batch(Structure):
     _fields_ = [("struct_size", c_uint32), ("sequences", c_uint32), ("offsets", c_void_p),
-                ("ids", c_void_p), ("types", c_void_p), ("rows", c_void_p), ("labels", c_void_p)]
+                ("ids", c_void_p), ("types", c_void_p), ("rows", c_void_p), ("labels", c_void_p),
+                ("next", c_void_p)]
 
 
 class VerifyResult(Structure):
