@@ -275,15 +275,6 @@ uint32_t head_channels(const wherry_model_config *config)
     return config->head_channels ? config->head_channels : config->hidden / config->heads;
 }
 
-uint32_t key_heads(const wherry_model_config *config) { return config->key_heads ? config->key_heads : config->heads; }
-
-bool heads_grouped(const wherry_model_config *config) { return key_heads(config) != config->heads; }
-
-bool norms_have_beta(const wherry_model_config *config)
-{
-    return !config->norm && !(config->without & WHERRY_WITHOUT_NORM_BIAS);
-}
-
 void graph_destroy(struct graph *graph)
 {
     if (!graph->host) return;

@@ -104,6 +104,15 @@ uint32_t tensor_slice_length(const struct graph *g, int tensor)
     return letters_volume(g, t->dims + (slice_letters(g, tensor) - g->tensors[t->parent].dims));
 }
 
+uint32_t key_heads(const wherry_model_config *config) { return config->key_heads ? config->key_heads : config->heads; }
+
+bool heads_grouped(const wherry_model_config *config) { return key_heads(config) != config->heads; }
+
+bool norms_have_beta(const wherry_model_config *config)
+{
+    return !config->norm && !(config->without & WHERRY_WITHOUT_NORM_BIAS);
+}
+
 uint32_t graph_key_heads(const struct graph *g) { return g->dims.of['G'] > 1 ? g->dims.of['H'] : 0; }
 
 /* Of `n` rows or columns with these letters, those of Q and K: all heads but V's. */

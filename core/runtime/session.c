@@ -29,11 +29,6 @@ double session_tolerance(const struct wherry_session *s)
     return s->bf16 && s->f16 ? 6e-5 : s->bf16 ? 1e-5 : s->f16 ? 1e-6 : 1e-10;
 }
 
-wherry_dtype session_dtype(const struct wherry_session *s)
-{
-    return s->bf16 ? WHERRY_DTYPE_BF16 : s->f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
-}
-
 bool session_note_logged(struct wherry_session *s, const char *note, struct error *e)
 {
     const struct host *host = &s->context->host;

@@ -225,7 +225,7 @@ typedef enum wherry_dtype {
 typedef enum wherry_weights {
     WHERRY_WEIGHTS_DEFAULT = 0, /* as the dtype says */
     /* Rows of 8-bit integers, each with one scale of 32 bits: its largest absolute value / 127, to which all values are
-     * rounded, to nearest even. Half the bytes of f16. For inference in f32 and f16. */
+     * rounded, to nearest even. Half the bytes of f16. For inference; on the device cpu not in bf16. */
     WHERRY_WEIGHTS_INT8
 } wherry_weights;
 
