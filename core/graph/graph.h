@@ -4,11 +4,12 @@
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
  * K, V, where K and V have heads of their own: H those, G the heads of Q of one, and Q the stack of all heads, i
  * embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e embedding
- * tables' width where that is not i, d rows of a bias by distance, z the two distances (before and after) that a token
- * adds to its sequence's, c classes, n poolings side by side, f, g, l, w outputs of modules after the pooling, s tokens
- * that have a label, a what a row of scores comes to so far, x, y, g strips of the vocabulary, r two: a stack of Q and
- * K, or a gate's halves. Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that
- * have a label, and "bjk" the sum of length^2. Losses have letters of their own (loss.h).
+ * tables' width where that is not i, d rows of a bias by distance, z two: the distances (before and after) that a token
+ * adds to its sequence's, a loss and how many are right, or the classes of pairs; c classes, n poolings side by side,
+ * f, g, l, w outputs of modules after the pooling, s tokens that have a label, a what a row of scores comes to so far,
+ * x, y, g strips of the vocabulary, r two: a stack of Q and K, or a gate's halves; S sequences that have a label.
+ * Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that have a label, "bS" the
+ * sequences that have one, and "bjk" the sum of length^2. Losses have letters of their own (loss.h).
  */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
@@ -28,9 +29,11 @@ struct batch_shape {
     uint64_t pairs; /* sum of length^2 */
     uint32_t longest;
     uint64_t labelled; /* tokens that have a label */
+    uint64_t next;     /* sequences that have one */
 };
 
-/* Size of each letter but the ragged ones (b, j, k, s). */
+/* Size of each letter but the ragged ones (DIMS_RAGGED). */
+#define DIMS_RAGGED "bjksS"
 struct dims {
     uint32_t of[128];
 };
@@ -41,7 +44,8 @@ enum tensor_role { TENSOR_BATCH, TENSOR_WEIGHT, TENSOR_VALUE };
 
 /* What a TENSOR_BATCH tensor holds for every token; BATCH_ROWS for every sequence; of tokens with a label, which are
  * rows of the head, BATCH_LABELLED their numbers and BATCH_LABELS their labels; BATCH_LABEL_ROWS every token's row
- * among them, NO_ROW: it has none. */
+ * among them, NO_ROW: it has none. Of sequences with a label (whether their second part is what comes next)
+ * BATCH_NEXT_FIRST, BATCH_NEXT and BATCH_NEXT_ROWS are the same, by their first tokens. */
 enum batch_data {
     BATCH_IDS,
     BATCH_POSITIONS,
@@ -50,6 +54,9 @@ enum batch_data {
     BATCH_LABELLED,
     BATCH_LABELS,
     BATCH_LABEL_ROWS,
+    BATCH_NEXT_FIRST,
+    BATCH_NEXT,
+    BATCH_NEXT_ROWS,
     BATCH_DATA_COUNT
 };
 
@@ -107,7 +114,9 @@ enum weight {
     WEIGHT_VOCABULARY_BETA,
     WEIGHT_VOCABULARY_BIAS,  /* [v] */
     WEIGHT_VOCABULARY_TABLE, /* [v, e]: where scores do not come from the word table */
-    WEIGHT_MODULE,           /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
+    WEIGHT_NEXT,             /* [z, o]: scores of a pair being one text and of being two, of the pooler's row */
+    WEIGHT_NEXT_BIAS,
+    WEIGHT_MODULE, /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
     WEIGHT_MODULE_LAST = WEIGHT_MODULE + 2 * MODULES_MOST - 1,
     WEIGHT_SPARSE, /* [f, i]: the module that weighs tokens, f being 1 */
     WEIGHT_SPARSE_BIAS,
@@ -371,7 +380,7 @@ struct graph_options {
     uint32_t n_modules;
     enum weight first_weight;  /* of these modules; NONE: WEIGHT_MODULE */
     struct word_weights words; /* of WHERRY_OUTPUT_WORDS */
-    bool strips;  /* of WHERRY_OUTPUT_ENTROPY: scores of the vocabulary by strips, which are made again backward */
+    bool strips;  /* of losses of masked words: scores of the vocabulary by strips, which are made again backward */
     bool pitched; /* rows of scores begin on 16 bytes whatever the vocabulary is: products take rows that lie so */
     bool normalize;
     bool slopes;        /* training: the forward pass keeps the activation's slope instead of what it reads */
@@ -417,9 +426,9 @@ int tensor_owner(const struct graph *g, int tensor);
  * tensors. Rows of a slice of a weight are of the letters before the stack's. */
 uint32_t tensor_row_stride(const struct graph *g, int tensor);
 uint32_t tensor_row_offset(const struct graph *g, int tensor);
-/* The product of the letters' sizes, none of them b, j, k, s. */
+/* The product of the letters' sizes, none of them ragged. */
 uint32_t letters_volume(const struct graph *g, const char *letters);
-/* Elements of one row: the letters that are not b, j, k, s. */
+/* Elements of one row: the letters that are not ragged. */
 uint32_t tensor_row_length(const struct graph *g, int tensor);
 /* Elements of memory from one row of a tensor without a parent to the next. */
 uint32_t tensor_row_pitch(const struct graph *g, int tensor);

@@ -40,7 +40,7 @@ static const char *class_ending(const wherry_model_config *config)
     case WHERRY_HEAD_TOKENS:
         return "ForTokenClassification";
     case WHERRY_HEAD_VOCABULARY:
-        return "ForMaskedLM";
+        return config->next_sentence ? "ForPreTraining" : "ForMaskedLM";
     default:
         return "Model";
     }

@@ -24,7 +24,7 @@ static const char *head_module(const struct architecture *a, const wherry_model_
     case WEIGHT_CLASSIFIER_BIAS:
         return texts && a->head.out ? a->head.out : a->modules[weight][0];
     default:
-        return weight >= WEIGHT_VOCABULARY_DENSE && weight <= WEIGHT_VOCABULARY_TABLE ? a->modules[weight][0] : NULL;
+        return weight >= WEIGHT_VOCABULARY_DENSE && weight <= WEIGHT_NEXT_BIAS ? a->modules[weight][0] : NULL;
     }
 }
 
