@@ -161,6 +161,11 @@ def publish(model, tensors, names_of=published_names):
     return shapes
 
 
+def around_zero(config):
+    """Whether norms multiply by 1 + w: then w has other values."""
+    return getattr(config, "model_type", "") == "gemma3_text"
+
+
 def make_model(config_class, model_class, sizes):
     """The model, and the shapes of its tensors: of tied ones the word table, or the first, as in a saved folder."""
     config = config_class(**sizes)
@@ -171,7 +176,8 @@ def make_model(config_class, model_class, sizes):
         names.setdefault(state[name].data_ptr(), name)
     tensors = {name: value for name, value in state.items() if name in names.values()}
     for name, value in tensors.items():
-        value.copy_(torch.from_numpy(tiny_values(name, value.numel()).reshape(value.shape)))
+        valued = name.replace("norm.weight", "none.weight") if around_zero(config) else name
+        value.copy_(torch.from_numpy(tiny_values(valued, value.numel()).reshape(value.shape)))
     return model, {name: list(value.shape) for name, value in tensors.items()}
 
 
@@ -292,6 +298,8 @@ def make_later(m, described, arrays):
     description = describe(m.name, model, tensors, m.dtype, m.sharded)
     if getattr(model.config, "num_labels", 2) != 2:
         description["config"]["num_labels"] = model.config.num_labels
+    if around_zero(model.config):
+        description["around_zero"] = True
     if m.keys:
         m.keys(description["config"])
     described.append(description)
