@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 /* The gradient of pool: X [sequences][N] is that of a sequence's row, Y [tokens][N] becomes that of its tokens. The
- * mean gives each token X / length, POOL_CLS X to the first token, POOL_MAX a column's X to the first of the tokens
+ * mean gives each token X / length, POOL_CLS X to the first token, POOL_LAST to the last, POOL_MAX a column's X to the first of the tokens
  * whose value of it in SAVED is the largest; others get 0. POOL_NONE with NORMALIZE: Y = (X - n (n . X)) / |SAVED|,
  * where n = SAVED / |SAVED| and lengths count as 1e-12 at least, row by row. A token per work-group, for POOL_MAX a
  * sequence. Twin of cl/pool_backward.cl.
@@ -76,7 +76,7 @@ void main()
             const uint sequence = batch[batch[HEADER_AT_TOKEN_SEQUENCE] + row];
             const uint first = batch[offsets + sequence], count = batch[offsets + sequence + 1] - first;
             ROW_LOAD(x, sequence * N);
-            row_scale(POOL == POOL_MEAN ? 1.0 / float(count) : row == first ? 1.0 : 0.0);
+            row_scale(POOL == POOL_MEAN ? 1.0 / float(count) : row == first + (POOL == POOL_LAST ? count - 1 : 0) ? 1.0 : 0.0);
             ROW_STORE(y, row * N);
         }
     }

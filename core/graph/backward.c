@@ -239,6 +239,7 @@ static const struct rule {
 } rules[] = {
     {&kind_bias, .derive = derive_bias},
     {&kind_add, .derive = derive_add},
+    {&kind_scale, .dx = &kind_scale},
     {&kind_layernorm, .derive = derive_norm},
     {&kind_rmsnorm, .derive = derive_norm},
     {&kind_softmax, .derive = derive_softmax},
@@ -255,6 +256,7 @@ static const struct rule {
     {&kind_normalize, .dx = &kind_normalize_dx, .saved = READS_INPUT},
     {&kind_pool_mean, .dx = &kind_pool_mean_dx},
     {&kind_pool_cls, .dx = &kind_pool_cls_dx},
+    {&kind_pool_last, .dx = &kind_pool_last_dx},
     {&kind_pool_max, .dx = &kind_pool_max_dx, .saved = READS_INPUT},
     {&kind_take, .derive = derive_take},
     {&kind_pairs, .dx = &kind_pairs_dx, .saved = READS_INPUT},

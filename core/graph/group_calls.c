@@ -152,9 +152,10 @@ static bool makes_slope(const struct graph *g, const struct group *group)
 /* What a kernel must know about operators that others come before. */
 static void set_order(const struct graph *g, const struct group *group, struct call *call, int n_sums)
 {
-    bool rows = call_has_slot(call, SLOT_Y), norm = !strcmp(call->kernel, "layernorm_backward");
+    bool rows = call_has_slot(call, SLOT_Y), norm = !strcmp(call->kernel, "layernorm_backward"),
+         heads = !strcmp(call->kernel, "heads_norm_backward");
     if (call_has_slot(call, SLOT_SUM)) call_set(call, CONST_SUM, makes_slope(g, group) ? SUM_SLOPE : 1);
-    if (n_sums && !norm) call_set(call, CONST_COLUMN_SUMS, rows ? 1 : 2);
+    if (n_sums && !norm && !heads) call_set(call, CONST_COLUMN_SUMS, rows ? 1 : 2);
     if (!norm) return;
     for (int i = 0; i < group->count; i++) {
         const struct op *op = &g->ops[group->ops[i]];

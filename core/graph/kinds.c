@@ -21,6 +21,7 @@ const struct op_kind
     kind_gather_type       = {"gather+add",   "embed",              LAUNCH_ROWS,       ELEMENTWISE,   1,  reference_gather_add,        constants_type,              {SLOT_X, SLOT_TYPES, SLOT_TYPE},         .gathers = 2},
     kind_contract          = {"contract",     "gemm",               LAUNCH_TILES,      CONTRACTION,   0,  einsum_reference,            constants_contract,          {SLOT_X, SLOT_W}},
     kind_bias              = {"bias",         "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   1,  reference_add,               constants_bias,              {SLOT_X, SLOT_BIAS}},
+    kind_scale             = {"scale",        "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   1,  reference_scale,             constants_scale,             {SLOT_X}},
     kind_add               = {"add",          "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   1,  reference_add,               constants_add,               {SLOT_X, SLOT_RESIDUAL}},
     kind_dropout           = {"dropout",      "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   1,  reference_dropout,           constants_dropout,           {SLOT_X},                                .recomputable = true},
     kind_relu              = {"relu",         "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   0,  reference_relu,              constants_relu,              {SLOT_X},                                .recomputable = true},
@@ -76,6 +77,7 @@ const struct op_kind
     kind_transpose         = {"transpose",    "transpose",          LAUNCH_TILES,      ELEMENTWISE,   0,  reference_transpose,         constants_transpose,         {SLOT_X}},
     kind_pool_mean_dx      = {"pool_mean_dx", "pool_backward",      LAUNCH_ROWS,       ELEMENTWISE,   1,  reference_pool_mean_dx,      constants_pool_mean,         {SLOT_X}},
     kind_pool_cls_dx       = {"pool_cls_dx",  "pool_backward",      LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pool_row_dx,       constants_pool_cls,          {SLOT_X}},
+    kind_pool_last_dx      = {"pool_last_dx", "pool_backward",      LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pool_row_dx,       constants_pool_last,         {SLOT_X}},
     kind_pool_max_dx       = {"pool_max_dx",  "pool_backward",      LAUNCH_ROWS,       NORMALIZATION, 1,  reference_pool_row_dx,       constants_pool_max_dx,       {SLOT_X, SLOT_SAVED}},
     kind_normalize_dx      = {"normalize_dx", "pool_backward",      LAUNCH_ROWS,       NORMALIZATION, 6,  reference_normalize_dx,      constants_normalize,         {SLOT_X, SLOT_SAVED}},
 

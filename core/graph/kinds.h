@@ -35,6 +35,7 @@ struct op_kind {
 extern const struct op_kind kind_gather, kind_gather_position, kind_gather_type; /* embeddings */
 extern const struct op_kind kind_contract;                                       /* einsum of two operands */
 extern const struct op_kind kind_bias, kind_add, kind_dropout;
+extern const struct op_kind kind_scale; /* times attribute, which is the gradient's factor, too */
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_silu, kind_tanh;
 extern const struct op_kind kind_gate;       /* of two neighbours, one through an activation, times the other */
 extern const struct op_kind kind_heads_norm; /* of each head of Q and K, by its root mean square */
@@ -60,7 +61,7 @@ extern const struct op_kind kind_norm_dw, kind_norm_dx, kind_rmsnorm_dw, kind_rm
 extern const struct op_kind kind_heads_norm_dw, kind_heads_norm_dx;
 extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatter_type; /* of embedding tables */
 extern const struct op_kind kind_transpose; /* a weight in its other order */
-extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_max_dx, kind_normalize_dx;
+extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_last_dx, kind_pool_max_dx, kind_normalize_dx;
 
 /* Of losses (loss.c); each may be the last but for its sum. */
 extern const struct op_kind kind_take, kind_take_dx;   /* some of each example's rows, cut; they go back beside zeros */

@@ -38,6 +38,16 @@ REFERENCE(reference_gather) { return gather(g, o, b, v, 0, false, e); }
 REFERENCE(reference_gather_add) { return gather(g, o, b, v, 1, true, e); }
 
 /* y = x + in[1], repeated where it is shorter: a bias row, or a residual of the same shape. */
+REFERENCE(reference_scale)
+{
+    (void)e;
+    size_t n = (size_t)tensor_elements(g, b, o->out[0]);
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t i = 0; i < n; i++) y[i] = (double)o->attribute * x[i];
+    return true;
+}
+
 REFERENCE(reference_add)
 {
     (void)e;
@@ -279,7 +289,7 @@ REFERENCE(reference_pool_mean_dx)
     return true;
 }
 
-/* The one row that was taken: the first, or that of the largest value where the values are there (max). */
+/* The one row that was taken: the first, the last, or that of the largest value where the values are there (max). */
 REFERENCE(reference_pool_row_dx)
 {
     (void)e;
@@ -289,7 +299,7 @@ REFERENCE(reference_pool_row_dx)
     for (uint32_t s = 0; s < b->sequences; s++, d += cols) {
         size_t first = b->offsets[s], count = b->offsets[s + 1] - first;
         for (size_t c = 0; c < cols; c++) {
-            size_t chosen = first;
+            size_t chosen = o->kind == &kind_pool_last_dx ? first + count - 1 : first;
             for (size_t r = first; x && r < first + count; r++)
                 if (x[r * cols + c] > x[chosen * cols + c]) chosen = r;
             for (size_t r = first; r < first + count; r++) y[r * cols + c] = r == chosen ? d[c] : 0;

@@ -192,19 +192,26 @@ void floats_to_order(const struct matrix_order *order, const float *from, float 
     order_walk(order, true, from, to);
 }
 
-/* `count` columns of some rows. Parts are whole rows, and all alike. Where rows are taken whole, those that lie one
- * after the other in a part are read as one. */
+/* The part that a row of the file is in; *row becomes its number there. */
+static const struct weight_part *part_of(const struct weight_part *parts, uint64_t columns, uint64_t *row)
+{
+    for (; *row >= parts->elements / columns; parts++) *row -= parts->elements / columns;
+    return parts;
+}
+
+/* `count` columns of some rows. Parts are whole rows. Where rows are taken whole, those that lie one after the other in
+ * a part are read as one. */
 static bool rows_convert(const struct weight_part *parts, const struct matrix_order *order, uint64_t row, uint64_t rows,
                          uint64_t first, uint64_t count, enum weight_type as, void *raw, char *out, struct error *e)
 {
-    const uint64_t part_rows = parts->elements / order->columns, bytes = count * stored_bytes(as);
+    const uint64_t bytes = count * stored_bytes(as);
     const bool whole = count == order->columns;
     for (uint64_t r = 0, n; r < rows; r += n) {
-        uint64_t there = matrix_order_row(order, row + r), at = there % part_rows;
-        for (n = 1; whole && r + n < rows && at + n < part_rows; n++)
+        uint64_t there = matrix_order_row(order, row + r), at = there;
+        const struct weight_part *part = part_of(parts, order->columns, &at);
+        for (n = 1; whole && r + n < rows && at + n < part->elements / order->columns; n++)
             if (matrix_order_row(order, row + r + n) != there + n) break;
-        TRY(weight_convert(&parts[there / part_rows], at * order->columns + first, n * count, as, raw, out + r * bytes,
-                           e));
+        TRY(weight_convert(part, at * order->columns + first, n * count, as, raw, out + r * bytes, e));
     }
     return true;
 }

@@ -28,6 +28,8 @@ bool session_kind(const struct wherry_session *s, const struct graph_options *op
                  options->qkv_parts > 1 ? options->qkv_parts : 1);
     else
         text_add(&t, " inference");
+    if (heads_grouped(c)) text_add(&t, " keys=%u", key_heads(c));
+    if (c->head_norms) text_add(&t, " head-norms");
     if (s->int8) text_add(&t, " weights=int8");
     if (options->output) text_add(&t, " output=%d", (int)options->output);
     if (options->pool == WHERRY_POOL_POOLER) text_add(&t, " pooler");

@@ -31,13 +31,21 @@ static bool segment_add(const struct wherry_session *s, struct arena *a, size_t 
     return true;
 }
 
-/* Elements of one part that lie together: what follows the letter of parts in the session's order. */
+/* Elements of one part that lie together: what follows the letter of parts in the session's order; of heads a head's.
+ */
 static uint64_t part_run(const struct graph *g, int tensor)
 {
-    const char *letter = strchr(g->tensors[tensor].dims, 'q');
-    uint64_t run = 1;
-    while (letter && *++letter) run *= g->dims.of[(unsigned char)*letter];
-    return run;
+    const char *letter = strpbrk(g->tensors[tensor].dims, "qQ");
+    return letter ? letters_volume(g, letter + 1) : 1;
+}
+
+/* Which part run number `run` is of. */
+static uint32_t part_of(const struct graph *g, int tensor, uint64_t run, uint32_t parts)
+{
+    const uint32_t heads = g->dims.of['h'], keys = g->dims.of['H'];
+    if (!strchr(g->tensors[tensor].dims, 'Q') || parts != 3) return (uint32_t)(run % parts);
+    const uint64_t head = run % (heads + 2 * keys);
+    return head < heads ? 0 : head < heads + keys ? 1 : 2;
 }
 
 /* A tensor, cut where one of its blocks ends, where it is larger than a slab, and where another part begins. */
@@ -66,7 +74,7 @@ static bool tensor_cut(const struct wherry_session *s, struct arena *a, size_t *
         segment.count = (left < other ? left : other) / size;
         if (segment.count > rest) segment.count = rest;
         if (segment.count > most) segment.count = most;
-        segment.rates = a->n_rates + (uint32_t)(segment.first / run % parts);
+        segment.rates = a->n_rates + part_of(g, tensor, segment.first / run, parts);
         TRY(segment_add(s, a, room, &segment, e));
     }
     a->n_rates += parts;

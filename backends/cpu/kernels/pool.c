@@ -151,14 +151,15 @@ static void back_norm(const struct cpu_step *s, size_t row, float *held)
     row_store(s->at[SLOT_Y] + row * n, held, n);
 }
 
-/* The mean's: each token's share; of the first token's: all of it. */
+/* The mean's: each token's share; of the first or last token's: all of it. */
 static void back_token(const struct cpu_step *s, size_t token, float *held)
 {
     size_t n = s->value[CONST_N], sequence = s->batch[s->batch[HEADER_AT_TOKEN_SEQUENCE] + token];
     struct stretch own = step_sequence(s, sequence);
     bool mean = s->value[CONST_POOL] == POOL_MEAN;
+    size_t chosen = s->value[CONST_POOL] == POOL_LAST ? own.first + own.length - 1 : own.first;
     row_load(held, s->at[SLOT_X] + sequence * n, n);
-    row_scale(held, n, mean ? 1.0f / (float)own.length : token == own.first ? 1.0f : 0.0f);
+    row_scale(held, n, mean ? 1.0f / (float)own.length : token == chosen ? 1.0f : 0.0f);
     row_store(s->at[SLOT_Y] + token * n, held, n);
 }
 
