@@ -315,6 +315,7 @@ int main(int argc, char **argv)
                     const char *const *order = orders[bf16 ? 0 : kind / 2];
                     bool choice = r == RUNG_TILED; /* several rungs' kernels in one session */
                     if (train && shapes[s].words) continue;
+                    if (shapes[s].key_heads && order[1] && strstr(order[1], "qkv=")) continue;
                     if (shapes[s].int8 && (kind || r != RUNG_SMALL_BATCH)) continue;
                     if (order == orders[CHANNELS] && (shapes[s].gate || strcmp(plan_names[p], "flash"))) continue;
                     if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_SMALL_BATCH) && !few_fits(&shapes[s])))
