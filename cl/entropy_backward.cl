@@ -1,5 +1,5 @@
 /* Y [ROWS][N]: the gradient of the sum of `entropy_sum` by X [ROWS][N], the scores of the words from number POSITION on,
- * times EXTRA [0]: e^(x - DELTA), DELTA [ROWS] being the logarithms that it left, less 1 at the label (IDS). Twin of
+ * times EXTRA [W_OFFSET]: e^(x - DELTA), DELTA [ROWS] being the logarithms that it left, less 1 at the label (IDS). Twin of
  * shaders/entropy_backward.comp.
  *
  * A work-group per row, which it holds in registers. Any power of two is right for LOCAL_SIZE. */
@@ -7,6 +7,9 @@
 
 #ifndef POSITION
 #define POSITION 0
+#endif
+#ifndef W_OFFSET
+#define W_OFFSET 0
 #endif
 #include "loss_formulas.h"
 #include "row.h"
@@ -38,7 +41,7 @@ void entropy_backward(BATCH_ARGUMENT
     const uint row = group_number();
     if (row < batch[ROWS]) {
         const uint place = ids[row] - POSITION; /* a word before POSITION wraps around */
-        const float d = extra[0], lse = delta[row];
+        const float d = extra[W_OFFSET], lse = delta[row];
         float held[STEPS][ACCESS];
         ROW_LOAD(x, row * X_STRIDE);
         UNROLL for (uint i = 0; i < STEPS; i++)

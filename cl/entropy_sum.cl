@@ -1,4 +1,4 @@
-/* EXTRA [2]: the sum over ROWS of the logarithm of a row's sum of exponentials less its label's score, and the number
+/* EXTRA [2], from number Y_OFFSET on: the sum over ROWS of the logarithm of a row's sum of exponentials less its label's score, and the number
  * of rows with no score above their label's, of what `entropy` left (DELTA). LSE [ROWS]: those logarithms, where asked for. Twin of
  * shaders/entropy_sum.comp.
  *
@@ -8,6 +8,9 @@
 
 #ifndef ROWS
 #define ROWS HEADER_LABELLED
+#endif
+#ifndef Y_OFFSET
+#define Y_OFFSET 0
 #endif
 #ifndef LSE
 #define LSE LSE_NONE
@@ -45,8 +48,8 @@ void entropy_sum(BATCH_ARGUMENT
         loss = group_sum(loss, scratch);
         right = group_sum(right, scratch);
         if (local_number() == 0) {
-            extra[0] = loss;
-            extra[1] = right;
+            extra[Y_OFFSET] = loss;
+            extra[Y_OFFSET + 1] = right;
         }
         LAST_BARRIER;
     }

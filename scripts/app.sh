@@ -76,12 +76,14 @@ make_expected() {
     build/release/wherry embed --quiet --device reference --model "$work/model" "$work/texts" >"$work/expected"
 }
 
-# build_alone KIND OPTION: a build without the other library, installed: an application finds this one, and is told of the other.
+# build_alone KIND OPTION...: a build without the other library, and with these options, installed: an application finds this
+# one, and is told of the other. So each is a build without some backends, too.
 build_alone() {
     local kind=$1 folder=$work/alone_$1 static=OFF other=ON launcher=()
+    shift
     if command -v ccache >/dev/null 2>&1; then launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
-    quietly cmake -G Ninja -B "$folder" -DWHERRY_CPU=OFF -DWHERRY_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug \
-        -DCMAKE_C_FLAGS_DEBUG=-O0 "-D$2=OFF" "${launcher[@]}"
+    quietly cmake -G Ninja -B "$folder" -DWHERRY_CPU_SETS= -DWHERRY_TESTS=OFF -DWHERRY_WERROR=ON -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_C_FLAGS_DEBUG=-O0 "$@" "${launcher[@]}"
     quietly cmake --build "$folder"
     rm -rf "$folder/installed"
     quietly cmake --install "$folder" --prefix "$folder/installed"
@@ -136,8 +138,8 @@ check_native() {
     fi
     grep -q 'wherry::static needs what was not found: jansson' "$work/log" || die "no word of jansson in $work/log"
 
-    build_alone shared WHERRY_STATIC_LIBRARY
-    build_alone static WHERRY_SHARED_LIBRARY
+    build_alone shared -DWHERRY_STATIC_LIBRARY=OFF -DWHERRY_OPENCL=OFF
+    build_alone static -DWHERRY_SHARED_LIBRARY=OFF -DWHERRY_VULKAN=OFF -DWHERRY_CLBLAST=OFF -DWHERRY_CPU=OFF
 
     # Folders given as absolute paths.
     quietly cmake -G Ninja -B "$work/absolute" -DWHERRY_VULKAN=OFF -DWHERRY_OPENCL=OFF -DWHERRY_TESTS=OFF \

@@ -87,11 +87,11 @@ stage_sanitize() {
     # long, and their code is fuzzed under the same sanitizers, as that of latencies' records; the server's own test runs by
     # hand below them and below ThreadSanitizer (docs/serving.md); the golden sentences run what
     # test_encode does, and what measures takes its time, whatever the kernels. MPI libraries leak. Tokenizers and weight
-    # files are fuzzed below the same sanitizers: their tests, and others that take long for what nothing else here runs,
-    # are left to --all.
+    # files are fuzzed below the same sanitizers: their tests, others that take long for what nothing else here runs, and
+    # on the reference what the device cpu has by the same code, are left to --all.
     local left_out='^page|^report|^results|^serve$|^quick$|^compilers|^cli_latency|^cli_mpi|^test_golden|^test_.*_(vulkan|opencl)|^test_(measure|roof|timer)_cpu'
     [ "${WHERRY_CHECK_ALL:-no}" = yes ] ||
-        left_out="$left_out|^test_(rung_kept|rung_speed|bpe|tokenizer|tokenizer_parts|number|.*onednn)\$|^cli_(texts|words|escapes)\$"
+        left_out="$left_out|^test_(rung_kept|rung_speed|bpe|tokenizer|tokenizer_parts|number|.*onednn)\$|^cli_(texts|words|escapes|train_bad|bench_train|heads|token_heads|kill)\$|^test_(shards|async|sharing|trained|trainer|training|architectures)_reference\$"
     UBSAN_OPTIONS=print_stacktrace=1 VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent \
         OCL_ICD_VENDORS=/nonexistent ASAN_OPTIONS=detect_leaks=1 WHERRY_TEST_DEVICES="reference cpu" \
         WHERRY_TEST_SHAPES="tiny odd unaligned-heads" \
@@ -136,24 +136,6 @@ stage_oclgrind() {
         *) return $status ;;
     esac
     WHERRY_TEST_SHAPES=$shapes tests/oclgrind.sh $tests/test_groups
-}
-
-# Without OpenCL, and without Vulkan, CLBlast and the host's cores; most files are the same in both. Without both APIs the
-# library is fuzzed.
-stage_options() {
-    local options name launcher=()
-    if command -v ccache >/dev/null 2>&1; then
-        export CCACHE_DIR=$PWD/build/ccache
-        launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
-    fi
-    for options in "-DWHERRY_OPENCL=OFF" "-DWHERRY_VULKAN=OFF -DWHERRY_CLBLAST=OFF -DWHERRY_CPU=OFF"; do
-        name=options$(printf '%s' "$options" | tr -cd '[:upper:]')
-        # shellcheck disable=SC2086 # two words
-        quietly "configure-$name" cmake -G Ninja -B "build/$name" -DCMAKE_BUILD_TYPE=Debug -DWHERRY_TESTS=OFF \
-            -DCMAKE_C_FLAGS_DEBUG=-O0 -DWHERRY_CPU_SETS= -DWHERRY_WERROR=ON "${launcher[@]}" $options
-        quietly "build-$name" cmake --build "build/$name"
-        "build/$name/wherry" devices >"build/$name.log" || die "$options: wherry devices failed"
-    done
 }
 
 # A script that has its own words for what can't run here (a line "SKIPPED: ...", exit status 77 where that is all).

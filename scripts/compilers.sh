@@ -55,6 +55,12 @@ sys.exit(not any(d["id"] == "vulkan:0" and d["compiles_only"] for d in json.load
 # One encoder layer of BERT-base, its heads of 64, 32, 128 and 80 channels: hidden and heads.
 shapes=("768 12" "768 24" "768 6" "640 8")
 phases=("--layers 1" "--layers 1 --train")
+# Of training whole models: between them they have all kernels of losses, optimizers, adapters and messages.
+trainers=("--layers 1 --task mlm --wire f16" "--layers 1 --task contrastive --optimizer lamb --lora 8 --wire f32"
+    "--layers 1 --task scored --optimizer sgd")
+own=entropy,entropy_sum,entropy_backward,pick,take,pairs,loss,loss_sum,loss_backward,handover_take,handover_give
+own=$own,optimizer_add,optimizer_step,optimizer_sum,adapter_gradient,adapter_merge
+own=$own,bucket_add,bucket_scan,bucket_pack,bucket_sum,bucket_unpack
 [ "$quick" = no ] || shapes=("768 12" "640 8")
 
 results=() tested=0 failed=0
@@ -65,6 +71,18 @@ for device in "${devices[@]}"; do
         continue
     fi
     tested=$((tested + 1))
+    for trainer in "${trainers[@]}"; do
+        [ "$quick" = no ] || break # of these the suite has the targets' below
+        file=$out/${device/:/-}-${trainer//[^a-z]/}.json
+        # shellcheck disable=SC2086 # words
+        if on "$device" timeout 600 "$build/wherry" prepare --config bert-base $trainer --dtype all --batch 4 --seq 512 \
+            --device vulkan:0 --cache "" --quiet --json -o "$file" </dev/null; then
+            results+=("$device=$file")
+        else
+            echo "FAILED: $device, $trainer"
+            failed=$((failed + 1))
+        fi
+    done
     for shape in "${shapes[@]}"; do
         for phase in "${phases[@]}"; do
             for rung in auto tiled; do
@@ -93,6 +111,10 @@ for device in "${devices[@]}"; do
 done
 if [ "$offline" = yes ]; then
     models=()
+    for trainer in "${trainers[@]}"; do
+        # shellcheck disable=SC2206 # words
+        models+=(-- --config bert-base $trainer --dtype all --batch 4 --seq 512)
+    done
     for shape in "${shapes[@]}"; do
         for phase in "${phases[@]}"; do
             # shellcheck disable=SC2206 # words
@@ -100,8 +122,12 @@ if [ "$offline" = yes ]; then
         done
     done
     if [ "$quick" = yes ]; then
-        models=(--kernels attention,attention_backward,layernorm_backward -- --config bert-base --layers 1 --train --dtype f16
+        models=(--kernels "attention,attention_backward,layernorm_backward,$own" -- --config bert-base --layers 1 --train --dtype f16
             --batch 4 --seq 512)
+        for trainer in "${trainers[@]}"; do
+            # shellcheck disable=SC2206 # words
+            models+=(-- --config bert-base $trainer --dtype f16 --batch 4 --seq 512)
+        done
     fi
     status=0
     python3 scripts/compilers_offline.py --wherry "$build/wherry" ${root:+--root "$root"} ${targets:+--targets "$targets"} \

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 /* Y [ROWS][N]: the gradient of the sum of `entropy_sum` by X [ROWS][N], the scores of the words from number POSITION on,
- * times EXTRA [0]: e^(x - DELTA), DELTA [ROWS] being the logarithms that it left, less 1 at the label (IDS). Twin of
+ * times EXTRA [W_OFFSET]: e^(x - DELTA), DELTA [ROWS] being the logarithms that it left, less 1 at the label (IDS). Twin of
  * cl/entropy_backward.cl.
  *
  * A work-group per row, which it holds in registers. Any power of two is right for LOCAL_SIZE. */
@@ -9,6 +9,7 @@
 #include "common.glsl"
 
 layout(constant_id = CONST_POSITION) const uint POSITION = 0;
+layout(constant_id = CONST_W_OFFSET) const uint W_OFFSET = 0;
 #include "loss_formulas.h"
 #include "row.glsl"
 
@@ -30,7 +31,7 @@ void main()
     const uint row = group_number();
     if (row < batch[ROWS]) {
         const uint place = ids[row] - POSITION; /* a word before POSITION wraps around */
-        const float d = extra[0], lse = delta[row];
+        const float d = extra[W_OFFSET], lse = delta[row];
         ROW_LOAD(x, row * X_STRIDE);
         UNROLL for (uint i = 0; i < STEPS; i++)
         {

@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* EXTRA [2]: the sum over ROWS of the logarithm of a row's sum of exponentials less its label's score, and the number
+/* EXTRA [2], from number Y_OFFSET on: the sum over ROWS of the logarithm of a row's sum of exponentials less its label's score, and the number
  * of rows with no score above their label's, of what `entropy` left (DELTA). LSE [ROWS]: those logarithms, where asked for. Twin of
  * cl/entropy_sum.cl.
  *
@@ -10,6 +10,7 @@
 #include "common.glsl"
 
 layout(constant_id = CONST_ROWS) const uint ROWS = HEADER_LABELLED;
+layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 layout(constant_id = CONST_LSE) const uint LSE = LSE_NONE;
 
 INPUT_OF(SLOT_BATCH, uint, batch);
@@ -31,8 +32,8 @@ void main()
         loss = group_sum(loss);
         right = group_sum(right);
         if (local_number() == 0) {
-            extra[0] = loss;
-            extra[1] = right;
+            extra[Y_OFFSET] = loss;
+            extra[Y_OFFSET + 1] = right;
         }
     }
 }

@@ -227,15 +227,16 @@ static inline uint32_t support_random(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
-/* Batch of the given lengths (0 ends the list) with random ids and types, and labels of every third token. Free with
- * support_batch_free. */
+/* Batch of the given lengths (0 ends the list) with random ids and types, labels of every third token, and of all
+ * sequences but the second. Free with support_batch_free. */
 static inline wherry_batch support_batch(const uint32_t *lengths, uint32_t vocabulary, uint32_t types, uint64_t seed)
 {
     uint32_t n = 0, tokens = 0;
     while (lengths[n]) tokens += lengths[n++];
     uint32_t *offsets = calloc((size_t)n + 1, sizeof *offsets);
-    int32_t *ids = calloc(3 * (size_t)tokens, sizeof *ids);
+    int32_t *ids = calloc(3 * (size_t)tokens + n, sizeof *ids);
     for (uint32_t i = 0; i < n; i++) offsets[i + 1] = offsets[i] + lengths[i];
+    for (uint32_t i = 0; i < n; i++) ids[3 * tokens + i] = i == 1 ? -100 : i % 2 == 0;
     for (uint32_t t = 0; t < tokens; t++) {
         ids[t] = (int32_t)(support_random(&seed) % vocabulary);
         ids[tokens + t] = types ? (int32_t)(support_random(&seed) % types) : 0;
@@ -246,7 +247,8 @@ static inline wherry_batch support_batch(const uint32_t *lengths, uint32_t vocab
                           .offsets = offsets,
                           .ids = ids,
                           .types = types ? ids + tokens : NULL,
-                          .labels = ids + 2 * tokens};
+                          .labels = ids + 2 * tokens,
+                          .next = ids + 3 * tokens};
 }
 
 /* Other ids and types: no row of a table is named twice, of `vocabulary` (no multiple of 37) while tokens are fewer. Q

@@ -98,7 +98,7 @@ static const struct shape shapes[] = {
     {"words-short", 72, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9, 30}, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
     {"words-middle", 768, 12, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {33, 1, 40}, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
     {"words-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
-    {"masked", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_ENTROPY},
+    {"masked", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_ENTROPY_NEXT},
     {"masked-narrow", 32, 2, 64, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .train = true, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_ENTROPY},
     {"nomic", 32, 2, 64, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_MEAN, 1, {3, 1, 70}, .train = true, .gate = WHERRY_GATE_SECOND, .without = NO_BIAS, .rotary_base = 1000,
      .opencl = "flash-f16 interleaved", .vulkan = "flash-f32 unfused-f16 transposed", .few = "flash-f16 paper-f32"},
@@ -229,7 +229,8 @@ static void test_one(void **state)
                                   .global_first = s->global_first};
     if (s->labels) config.head = s->head_activation ? WHERRY_HEAD_SEQUENCE : WHERRY_HEAD_TOKENS;
     config.embedding = s->embedding;
-    if (s->vocabulary == WHERRY_OUTPUT_ENTROPY)
+    config.next_sentence = s->vocabulary == WHERRY_OUTPUT_ENTROPY_NEXT;
+    if (s->vocabulary == WHERRY_OUTPUT_ENTROPY || config.next_sentence)
         config.vocabulary = 300; /* three strips of it, the last one unaligned */
     if (s->vocabulary) config.head = WHERRY_HEAD_VOCABULARY, config.head_activation = WHERRY_HEAD_GELU;
     wherry_device *device;

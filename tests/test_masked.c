@@ -86,12 +86,12 @@ static void check_step(const char *device, const char *name, const char *plan, w
     struct opened o;
     char worst[160] = "";
     double tolerance = dtype == WHERRY_DTYPE_F16 ? 1e-2 : 1e-5, evaluated;
-    float told[2];
+    float told[4];
     wherry_step_result result = {.struct_size = sizeof result};
     open_run(device, name, plan, dtype, &o);
     o.optimizer.loss_scale = 1;
     wherry_trainer *trainer = trainer_of(&o);
-    EXPECT_OK(wherry_trainer_evaluate(trainer, o.step.batches, 1, &o.step.targets, &evaluated, told, 2));
+    EXPECT_OK(wherry_trainer_evaluate(trainer, o.step.batches, 1, &o.step.targets, &evaluated, told, 4));
     EXPECT_OK(wherry_trainer_step(trainer, o.step.batches, 1, &o.step.targets, &result));
     double far = gradient_difference(&o.run, trainer, worst), loss = fabs(result.loss / o.run.loss[0] - 1);
     printf("%s, %s, %s: loss within %.2g, gradients %.2g\n", device, name, plan, loss, far);
@@ -100,6 +100,10 @@ static void check_step(const char *device, const char *name, const char *plan, w
     if (!(far <= tolerance)) fail_msg("%s, %s, %s: the gradient of %s differs by %g", device, name, plan, worst, far);
     if (!(fabs(evaluated / result.loss - 1) <= tolerance)) fail_msg("evaluated %g, %g", evaluated, result.loss);
     assert_true(told[1] >= 0 && told[1] < (float)o.step.targets.count);
+    if (o.loss.loss == WHERRY_LOSS_MASKED_NEXT) {
+        assert_int_equal(wherry_trainer_row_floats(trainer), 4);
+        assert_true(told[2] > 0 && told[3] >= 0 && told[3] < (float)o.step.batches[0].sequences); /* one has no label */
+    }
     wherry_trainer_destroy(trainer);
     close_run(&o);
 }
@@ -115,6 +119,7 @@ static void equals_pytorch(void **state)
             if (few && p) continue;
             check_step(devices[d], "masked", plans[p], WHERRY_DTYPE_F32);
             if (!p && !few) check_step(devices[d], "untied", plans[p], WHERRY_DTYPE_F32);
+            if (!few) check_step(devices[d], "next", plans[p], WHERRY_DTYPE_F32);
             if (!p && support_has_f16(context, devices[d]) && (!few || !strncmp(devices[d], "vulkan", 6)))
                 check_step(devices[d], "masked", plans[p], WHERRY_DTYPE_F16);
         }
@@ -128,7 +133,7 @@ static void verifies(void **state)
     for (size_t d = 0; d < n_devices; d++) {
         struct opened o;
         if (strchr(devices[d], ':') && !support_is_gpu(context, devices[d])) continue; /* test_groups has these */
-        open_run(devices[d], "masked", "flash", WHERRY_DTYPE_DEFAULT, &o);
+        open_run(devices[d], "next", "flash", WHERRY_DTYPE_DEFAULT, &o);
         wherry_trainer *trainer = trainer_of(&o);
         EXPECT_OK(wherry_trainer_check(trainer, NULL));
         wherry_trainer_destroy(trainer);
@@ -192,11 +197,56 @@ static void refuses(void **state)
     close_run(&o);
 }
 
+/* Labels of sequences. */
+static void refuses_next(void **state)
+{
+    struct opened o;
+    wherry_session *session;
+    int32_t next[ROWS_MOST] = {0};
+    float out[4];
+    double loss;
+    wherry_step_result result = {.struct_size = sizeof result};
+    const char *device = host_device();
+    (void)state;
+    if (!device) return;
+    open_run(device, "next", "flash", WHERRY_DTYPE_F32, &o);
+    wherry_trainer *trainer = trainer_of(&o);
+    wherry_batch *batch = &o.step.batches[0];
+    const int32_t *own = batch->next;
+    batch->next = NULL;
+    EXPECT_ERROR(wherry_trainer_step(trainer, batch, 1, &o.step.targets, &result), "wherry_batch.next");
+    batch->next = next;
+    next[2] = 2;
+    EXPECT_ERROR(wherry_trainer_step(trainer, batch, 1, &o.step.targets, &result), "next of sequence 2 is 2");
+    EXPECT_ERROR(wherry_trainer_evaluate(trainer, batch, 1, &o.step.targets, &loss, NULL, 0),
+                 "next of sequence 2 is 2");
+    for (size_t i = 0; i < ROWS_MOST; i++) next[i] = -100;
+    EXPECT_ERROR(wherry_trainer_step(trainer, batch, 1, &o.step.targets, &result), "needs one of both");
+    wherry_trainer_destroy(trainer);
+
+    o.desc.output = WHERRY_OUTPUT_ENTROPY_NEXT;
+    o.desc.training = NULL;
+    EXPECT_OK(wherry_session_create(context, o.device, o.model, &o.desc, &session));
+    batch->labels = o.step.targets.labels;
+    EXPECT_ERROR(wherry_forward(session, batch, NULL, NULL, out, 4), "no sequence of this batch has one of");
+    batch->next = own;
+    EXPECT_ERROR(wherry_forward(session, batch, NULL, NULL, out, 2), "room for 2 floats, there are 4");
+    EXPECT_OK(wherry_forward(session, batch, NULL, NULL, out, 4));
+    assert_true(out[0] > 0 && out[2] > 0);
+    wherry_session_destroy(session);
+    close_run(&o);
+
+    open_run(device, "masked", "flash", WHERRY_DTYPE_F32, &o); /* has no such weights */
+    o.desc.output = WHERRY_OUTPUT_ENTROPY_NEXT;
+    EXPECT_ERROR(wherry_session_create(context, o.device, o.model, &o.desc, &session), "cls.seq_relationship");
+    close_run(&o);
+}
+
 int main(void)
 {
     if (!devices_open()) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(equals_pytorch), cmocka_unit_test(verifies),
-                                       cmocka_unit_test(refuses)};
+                                       cmocka_unit_test(refuses), cmocka_unit_test(refuses_next)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     wherry_context_destroy(context);
     return failed;

@@ -8,6 +8,7 @@
 
 #include "options.h"
 #include "train/batches.h"
+#include "train/pairs.h"
 
 #include <cmocka.h>
 
@@ -249,6 +250,65 @@ static void test_refused(void **state)
     example_clear(&example);
 }
 
+/* Pairs that may come after each other. */
+static void test_next(void **state)
+{
+    static const struct {
+        const char *line, *why;
+    } cases[] = {
+        {"{\"text\": \"a\", \"next\": true}", "one text, and this task takes two"},
+        {"{\"text\": \"a\", \"pair\": \"b\"}", "the field \"next\" is missing"},
+        {"{\"text\": \"a\", \"pair\": \"b\", \"next\": 2}", "\"next\" is 2: true or 1 is for"},
+        {"{\"text\": \"a\", \"pair\": \"b\", \"next\": -100}", "\"next\" is -100"},
+        {"{\"text\": \"a\", \"pair\": \"b\", \"next\": \"yes\"}", "\"next\" is a string, not true or false"},
+        {"{\"text\": \"a\", \"pair\": \"b\", \"next\": null}", "\"next\" is null, not true or false"},
+        {"{\"text\": \"a\", \"pair\": \"b\", \"third\": \"c\", \"next\": 1}", "3 columns with texts"},
+    };
+    static const char *const fine[] = {"false", "0", "true", "1"};
+    (void)state;
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct example_form form = form_of(TASK_MLM, true);
+        form.next = true;
+        assert_false(read_as(&form, cases[n].line));
+        if (!strstr(example.problem, cases[n].why)) fail_msg("%s: %s", cases[n].line, example.problem);
+    }
+    struct example_form form = form_of(TASK_MLM, true);
+    form.next = true;
+    for (int n = 0; n < 4; n++) {
+        char line[100];
+        snprintf(line, sizeof line, "{\"text\": \"a\", \"next\": %s, \"pair\": \"b\"}", fine[n]);
+        assert_true(read_as(&form, line));
+        assert_int_equal(example.label, n < 2 ? NEXT_ELSEWHERE : NEXT_FOLLOWS);
+        assert_string_equal(example.texts[1].text, "b");
+    }
+    assert_false(read_as(&form, "{\"text\": \"a\", \"next\": 1}")); /* a later line */
+    assert_string_equal(example.problem, "the field \"pair\" is missing");
+    example_clear(&example);
+}
+
+static void test_pairs_of_lines(void **state)
+{
+    enum { LINES = 5, DRAWS = 4000 };
+    uint32_t follows = 0, others[LINES][LINES] = {{0}};
+    (void)state;
+    for (uint64_t key = 0; key < DRAWS; key++)
+        for (uint64_t n = 0; n < LINES; n++) {
+            int32_t label, again;
+            uint64_t with = pair_draw(key, n, LINES, &label);
+            assert_int_equal(with, pair_draw(key, n, LINES, &again));
+            assert_true(with < LINES && with != n && label == again);
+            assert_true((label == NEXT_FOLLOWS) == (with == n + 1));
+            follows += label == NEXT_FOLLOWS;
+            others[n][with]++;
+        }
+    assert_true(follows > DRAWS * (LINES - 1) * 0.48 && follows < DRAWS * (LINES - 1) * 0.52);
+    for (int n = 0; n < LINES; n++) /* others as often as each other */
+        for (int m = 0; m < LINES; m++) {
+            const double share = others[n][m] / (double)DRAWS, want = n == LINES - 1 ? 0.25 : 0.5 / 3;
+            if (m != n && m != n + 1) assert_true(share > 0.8 * want && share < 1.2 * want);
+        }
+}
+
 /* ---- batches ---- */
 
 static struct batches_desc desc_of(uint32_t examples, uint32_t tokens)
@@ -471,6 +531,71 @@ static void test_shards(void **state)
     parts_free(&parts);
 }
 
+/* Sequences keep their labels in parts and in shards. */
+static void test_parts_next(void **state)
+{
+    uint32_t offsets[] = {0, 4, 6, 14, 15};
+    int32_t ids[15] = {0}, types[15] = {0}, next[4] = {0, 1, 1, 0};
+    const struct train_batch batch = {.examples = 4,
+                                      .columns = 1,
+                                      .sequences = 4,
+                                      .tokens = 15,
+                                      .offsets = offsets,
+                                      .ids = ids,
+                                      .types = types,
+                                      .next = next};
+    struct parts parts = {.count = 0};
+    (void)state;
+    parts_of(&parts, &batch, 8, 100);
+    assert_int_equal(parts.count, 3);
+    assert_ptr_equal(parts.batches[1].next, next + 2);
+    parts_of_shards(&parts, &batch, 2, 100, 100);
+    for (uint32_t v = 0, s = 0; v < 2; v++)
+        for (uint32_t i = 0; i < parts.batches[v].sequences; i++) assert_int_equal(parts.batches[v].next[i], next[s++]);
+    parts_free(&parts);
+}
+
+/* Lines become pairs, which are others in the next epoch, and have both segments. */
+static void test_batches_of_pairs(void **state)
+{
+    struct example_form form = form_of(TASK_MLM, false);
+    const struct batches_desc desc = desc_of(4, 0);
+    struct lines lines;
+    struct batches batches;
+    struct train_batch batch;
+    int32_t labels[2][4];
+    uint32_t tokens[2] = {0}, follows = 0;
+    (void)state;
+    form.next = true;
+    open_text(&lines, "the\nboat a\nwater b c\npeople d e f\n");
+    batches_open(&batches, &desc, &lines, &form);
+    for (int epoch = 0; epoch < 8; epoch++) {
+        if (batches_next(&batches, &batch)) fail();
+        assert_true(batch.last && batch.sequences == 4 && batch.columns == 1);
+        for (uint32_t e = 0; e < 4; e++) {
+            uint32_t first = batch.offsets[e], end = batch.offsets[e + 1];
+            assert_true(batch.types[first] == 0 && batch.types[end - 1] == 1);
+            assert_true(batch.next[e] == NEXT_FOLLOWS || batch.next[e] == NEXT_ELSEWHERE);
+            if (epoch < 2) labels[epoch][batch.numbers[e]] = batch.next[e];
+            follows += batch.next[e] == NEXT_FOLLOWS;
+        }
+        if (epoch < 2) tokens[epoch] = batch.tokens;
+        train_batch_free(&batch);
+    }
+    assert_true(follows > 0 && follows < 24); /* 32 pairs, of which 8 are of the last line */
+    assert_true(tokens[0] != tokens[1] || memcmp(labels[0], labels[1], sizeof labels[0]) != 0);
+    batches_close(&batches);
+    lines_close(&lines);
+    open_text(&lines, "the\nboat\n");
+    batches_open(&batches, &desc, &lines, &form);
+    listen();
+    assert_int_equal(batches_next(&batches, &batch), EXIT_INPUT);
+    hush();
+    assert_true(said("three or more"));
+    batches_close(&batches);
+    lines_close(&lines);
+}
+
 /* ---- masks ---- */
 
 /* Of the same example the same, whatever is in its batch; another in the next epoch. */
@@ -512,10 +637,21 @@ static void test_masks_of_batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),       cmocka_unit_test(test_columns),          cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_refused),     cmocka_unit_test(test_contrastive),      cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_bad_batches), cmocka_unit_test(test_word_labels),      cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_shards),      cmocka_unit_test(test_masks_of_batches),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_contrastive),
+        cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_bad_batches),
+        cmocka_unit_test(test_word_labels),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_masks_of_batches),
+        cmocka_unit_test(test_next),
+        cmocka_unit_test(test_pairs_of_lines),
+        cmocka_unit_test(test_parts_next),
+        cmocka_unit_test(test_batches_of_pairs),
     };
     return cmocka_run_group_tests(tests, make, drop);
 }

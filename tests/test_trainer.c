@@ -78,15 +78,15 @@ static void check_run(const char *device, const char *name, size_t batches, size
     run_close(&r);
 }
 
-/* Drivers of CPUs, which compile for long, have masked words; of the others one layer in test_trained, and three steps
- * below. */
+/* Drivers of CPUs, which compile for long, have masked words with next sentences; of the others one layer in
+ * test_trained, and three steps below. */
 static void equals_pytorch(void **state)
 {
     (void)state;
-    static const char *const names[] = {"contrastive", "classes", "masked", "cosent", "regression", "untied"};
+    static const char *const names[] = {"contrastive", "classes", "next", "cosent", "regression", "untied", "masked"};
     for (size_t d = 0; d < n_devices; d++) {
         bool few = strchr(devices[d], ':') && !support_is_gpu(context, devices[d]);
-        for (size_t i = 0; i < 6; i++) {
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             if (few && i != 2) continue;
             check_run(devices[d], names[i], 1, RUN_STEPS);
         }
@@ -103,6 +103,7 @@ static void joins_and_adds_batches(void **state)
         check_run(devices[d], few && strncmp(devices[d], "opencl", 6) ? "regression" : "classes", 4,
                   few ? 3 : RUN_STEPS);
         if (!few) check_run(devices[d], "masked", 4, RUN_STEPS); /* one of which has no label */
+        if (!few) check_run(devices[d], "next", 4, RUN_STEPS);
     }
 }
 

@@ -17,7 +17,7 @@ struct run {
     struct safetensors file;
     uint32_t *offsets; /* [steps][rows + 1] */
     int32_t *ids;
-    int32_t *labels;
+    int32_t *labels, *types, *next;
     float *values;
     double *loss, *norm, *rate;
     size_t rows, targets; /* of a step */
@@ -57,6 +57,8 @@ static inline bool run_open_file(const char *folder, const char *file, struct ru
     r->labels = run_values(r, "labels", &bytes);
     r->values = run_values(r, "values", r->labels ? NULL : &bytes);
     r->targets = bytes / 4 / RUN_STEPS;
+    r->types = run_values(r, "types", NULL);
+    r->next = run_values(r, "next", NULL);
     r->loss = run_values(r, "loss", NULL);
     r->norm = run_values(r, "norm", NULL);
     r->rate = run_values(r, "rate", NULL);
@@ -69,7 +71,7 @@ static inline bool run_open(const char *name, struct run *r)
     memset(r, 0, sizeof *r);
     snprintf(folder, sizeof folder, "trainer/%s", name);
     snprintf(file, sizeof file, "%s/run.safetensors", folder);
-    r->masked = !strcmp(name, "masked") || !strcmp(name, "untied");
+    r->masked = !strcmp(name, "masked") || !strcmp(name, "untied") || !strcmp(name, "next");
     return run_open_file(folder, file, r);
 }
 
@@ -78,6 +80,8 @@ static inline void run_close(struct run *r)
     free(r->offsets);
     free(r->ids);
     free(r->labels);
+    free(r->types);
+    free(r->next);
     free(r->values);
     free(r->loss);
     free(r->norm);
@@ -103,7 +107,9 @@ static inline void run_step_make(const struct run *r, size_t step, size_t count,
         out->batches[b] = (wherry_batch){.struct_size = sizeof *out->batches,
                                          .sequences = (uint32_t)(end - first),
                                          .offsets = out->offsets[b],
-                                         .ids = ids + offsets[first]};
+                                         .ids = ids + offsets[first],
+                                         .types = r->types ? r->types + (ids - r->ids) + offsets[first] : NULL,
+                                         .next = r->next ? r->next + step * r->rows + first : NULL};
     }
     out->targets = (wherry_targets){.struct_size = sizeof out->targets, .count = r->targets};
     if (r->labels) out->targets.labels = r->labels + (r->masked ? (size_t)(ids - r->ids) : step * r->targets);
@@ -118,7 +124,8 @@ static inline void run_descs(const char *name, wherry_session_desc *session, whe
                              wherry_optimizer_desc *optimizer)
 {
     bool classes = !strcmp(name, "classes"), contrastive = !strcmp(name, "contrastive"),
-         cosent = !strcmp(name, "cosent"), untied = !strcmp(name, "untied"), masked = untied || !strcmp(name, "masked");
+         cosent = !strcmp(name, "cosent"), untied = !strcmp(name, "untied"), next = !strcmp(name, "next"),
+         masked = untied || next || !strcmp(name, "masked");
     *session = (wherry_session_desc){.struct_size = sizeof *session,
                                      .max_tokens = 200,
                                      .max_sequences = ROWS_MOST,
@@ -129,6 +136,7 @@ static inline void run_descs(const char *name, wherry_session_desc *session, whe
                                .loss = classes       ? WHERRY_LOSS_CLASSES
                                        : contrastive ? WHERRY_LOSS_CONTRASTIVE
                                        : cosent      ? WHERRY_LOSS_COSENT
+                                       : next        ? WHERRY_LOSS_MASKED_NEXT
                                        : masked      ? WHERRY_LOSS_MASKED
                                                      : WHERRY_LOSS_VECTORS,
                                .columns = contrastive ? 3 : 0};

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wherry/wherry_compile.h>
+#include <wherry/wherry_train_measure.h>
 
 #include "base/text.h"
 #include "new_folder.h"
@@ -115,6 +115,15 @@ int dump_session(struct dump *dump, struct tool *tool)
 {
     struct one_session of = {dump, tool};
     wherry_status status = wherry_session_programs(tool->session, take_program, &of);
+    return status ? tool_error(tool, status, NULL) : dump->code;
+}
+
+int dump_trainer(struct dump *dump, struct tool *tool, const wherry_session_desc *session,
+                 const wherry_trainer_desc *trainer)
+{
+    struct one_session of = {dump, tool};
+    wherry_status status =
+        wherry_trainer_programs(tool->context, tool->device, tool->model, session, trainer, take_program, &of);
     return status ? tool_error(tool, status, NULL) : dump->code;
 }
 

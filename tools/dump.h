@@ -17,6 +17,9 @@ int dump_begin(struct dump *dump, const char *folder);
  * NAME-HASH.constants: "ID:VALUE ..." as spirv-opt --set-spec-const-default-value takes them). */
 int dump_session(struct dump *dump, struct tool *tool);
 /* Writes programs.json, the list of them, where `keep`; frees the rest. */
+/* The same of a trainer: of a plan alone, which is the tool's by name. */
+int dump_trainer(struct dump *dump, struct tool *tool, const wherry_session_desc *session,
+                 const wherry_trainer_desc *trainer);
 int dump_end(struct dump *dump, const struct tool *tool, bool keep);
 
 #endif

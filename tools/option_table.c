@@ -66,6 +66,8 @@ const struct option option_table[] = {
      "int8: embeddings in f32 (.npy), whose least and largest value in each dimension are its range"},
     {"task", 0, BENCH_TRAIN | ANALYZE, CHOICE, AT(task), TASK_CHOICES, 0, 0,
      "training of whole models: what is learned: the loss, and the head that the model gets (default mlm)"},
+    {"task", 0, PREPARE, CHOICE, AT(task), TASK_CHOICES, 0, 0,
+     "kernels of training a whole model for this, its loss and its optimizer, too (default: those of encoding)"},
     {"task", 0, TRAIN, CHOICE, AT(task), TASK_CHOICES, 0, 0,
      "what is learned: which texts belong together, how near two are, a text's class, a number, the classes of its "
      "words, its masked tokens"},
@@ -88,6 +90,10 @@ const struct option option_table[] = {
     {"masked", 0, TRAIN | BENCH_TRAIN, NUMBER, AT(masked), "SHARE", 0.001, 0.9,
      "mlm: tokens that are predicted (default 0.15)"},
     {"whole-words", 0, TRAIN, FLAG, AT(whole_words), NULL, 0, 0, "mlm: all tokens of a word, or none"},
+    {"next-sentence", 0, TRAIN, FLAG, AT(next_sentence), NULL, 0, 0,
+     "mlm: pairs of texts, and whether the second comes after the first is learned, too: of JSONL by \"text\", "
+     "\"pair\" "
+     "and \"next\"; of lines each with the next one, or, half of them, with another"},
     {"batch", 'b', TRAIN, COUNT, AT(batch), "N", 1, 1 << 20, "examples in a step (default 32, or by --batch-tokens)"},
     {"batch-tokens", 0, TRAIN, COUNT, AT(batch_tokens), "N", 2, 1 << 24,
      "tokens in a step at most; a step has as many examples as fit"},
@@ -102,7 +108,7 @@ const struct option option_table[] = {
      "measured steps, and as many with timestamps (default 30; fewer, at least 5, where they would take over 10 s)"},
     {"steps", 0, TRAIN, COUNT, AT(steps), "N", 1, 4294967295.0,
      "instead of --epochs; the data is not read through before the first step"},
-    {"optimizer", 0, TRAIN | BENCH_TRAIN | ANALYZE, CHOICE, AT(optimizer), "adamw|lamb|sgd", 0, 0,
+    {"optimizer", 0, TRAIN | BENCH_TRAIN | ANALYZE | PREPARE, CHOICE, AT(optimizer), "adamw|lamb|sgd", 0, 0,
      "how weights change (default adamw)"},
     {"lr", 0, TRAIN, NUMBER, AT(learning_rate), "RATE", 1e-12, 1e3, "learning rate (default 2e-5)"},
     {"warmup", 0, TRAIN, NUMBER, AT(warmup), "SHARE|STEPS", 0, 4294967295.0,
@@ -121,7 +127,7 @@ const struct option option_table[] = {
      "tokenizer are read (default: the folder's weights)"},
     {"freeze", 0, TRAIN, TEXT, AT(freeze), "PATTERN,...", 0, 0,
      "weights that stay as they are, by their names in the model's files: \"embeddings.*,encoder.layer.0.*\""},
-    {"lora", 0, BENCH_TRAIN | ANALYZE, COUNT, AT(lora), "RANK", 1, 65536,
+    {"lora", 0, BENCH_TRAIN | ANALYZE | PREPARE, COUNT, AT(lora), "RANK", 1, 65536,
      "training of whole models: low-rank adapters of all linear layers are trained instead of the weights"},
     {"lora", 0, TRAIN, COUNT, AT(lora), "RANK", 1, 65536,
      "train low-rank adapters of linear layers instead of the weights, and write them as PEFT's files"},
@@ -150,6 +156,8 @@ const struct option option_table[] = {
      "parts of a step that processes share: the same number gives the same bits with 1, 2, 4 and more processes "
      "(default "
      "8 below mpirun, else 1)"},
+    {"wire", 0, PREPARE, CHOICE, AT(wire), "f32|f16", 0, 0,
+     "with --task: the kernels of messages between processes, too, with such numbers"},
     {"wire", 0, TRAIN | BENCH_TRAIN | ANALYZE, CHOICE, AT(wire), "f32|f16", 0, 0,
      "of gradients between processes; f16 halves their bytes, and results then depend on the number of processes "
      "(default "

@@ -57,7 +57,7 @@ struct options {
     int task, loss, optimizer, schedule, init;
     uint32_t run_tokens, epochs, steps, eval_every, save_every;
     double learning_rate, warmup, weight_decay, momentum, max_norm, layer_decay, scale, masked;
-    bool symmetric, whole_words, no_check;
+    bool symmetric, whole_words, next_sentence, no_check;
     const char *adapter, *lora_targets, *lora_save;
     uint32_t lora;
     double lora_alpha;

@@ -10,12 +10,14 @@
 #include "dump.h"
 #include "layer.h"
 #include "system.h"
+#include "train_work.h"
 
 struct preparation {
     struct tool tool;
     struct layer layer; /* limits of the sessions; what --train says */
     const struct random_batch *limits;
     const wherry_training_desc *training; /* NULL: inference */
+    struct train_work work;               /* with --task: whole trainers instead */
     struct dump dump;
     struct output out;
     json_t *sessions; /* NULL: tables */
@@ -57,7 +59,7 @@ static void number_cell(struct table *table, uint32_t number, bool known)
 }
 
 /* Whoever tells registers tells spills. */
-static void kernel_row(struct table *table, const wherry_session_kernel *k)
+static void use_row(struct table *table, const wherry_session_kernel *k)
 {
     const wherry_kernel_use *use = &k->use;
     table_cell(table, "%s", use->name);
@@ -75,7 +77,7 @@ static void kernel_row(struct table *table, const wherry_session_kernel *k)
 
 static json_t *known_json(uint32_t number, bool known) { return known ? json_integer(number) : json_null(); }
 
-static json_t *kernel_json(const wherry_session_kernel *k)
+static json_t *use_json(const wherry_session_kernel *k)
 {
     const wherry_kernel_use *use = &k->use;
     char hash[17];
@@ -99,23 +101,28 @@ static json_t *kernel_json(const wherry_session_kernel *k)
     return json;
 }
 
-static void print_session(struct preparation *p, const wherry_session_kernel *kernels, size_t count)
+static void print_kernels(struct preparation *p, const wherry_session_kernel *kernels, size_t count)
 {
-    const struct tool *tool = &p->tool;
     struct table table = {.columns = "<kernel|>launches|>registers|>spilled|>shared|>waves|>code|~sizes", .width = 120};
     uint32_t spilling = 0;
-    output_format(&p->out, "%s %s: %u kernels, %u compiled now, %.1f s\n", tool->plan.plan,
-                  dtype_name(tool->plan.dtype), tool->prepared.kernels, tool->prepared.kernels_compiled,
-                  tool->prepared.seconds);
-    tool_notes(tool, &p->out);
     for (size_t n = 0; n < count; n++) {
-        kernel_row(&table, &kernels[n]);
+        use_row(&table, &kernels[n]);
         spilling += kernels[n].use.spilled_bytes > 0;
     }
     if (count) table_print(&table, &p->out);
     if (spilling)
         output_format(&p->out, "%u of %zu kernels spill: what does not fit their registers lies in memory\n", spilling,
                       count);
+}
+
+static void print_session(struct preparation *p, const wherry_session_kernel *kernels, size_t count)
+{
+    const struct tool *tool = &p->tool;
+    output_format(&p->out, "%s %s: %u kernels, %u compiled now, %.1f s\n", tool->plan.plan,
+                  dtype_name(tool->plan.dtype), tool->prepared.kernels, tool->prepared.kernels_compiled,
+                  tool->prepared.seconds);
+    tool_notes(tool, &p->out);
+    print_kernels(p, kernels, count);
 }
 
 static int tell_session(struct preparation *p)
@@ -133,7 +140,7 @@ static int tell_session(struct preparation *p)
     }
     if (!status && p->sessions) {
         json_t *list = need(json_array());
-        for (size_t n = 0; n < count; n++) json_array_append_new(list, kernel_json(&kernels[n]));
+        for (size_t n = 0; n < count; n++) json_array_append_new(list, use_json(&kernels[n]));
         json_array_append_new(p->sessions,
                               need(json_pack("{s:o, s:o}", "session", session_json(tool), "kernels", list)));
     } else if (!status) {
@@ -162,6 +169,90 @@ static int prepare_one(struct preparation *p, int plan, wherry_dtype dtype)
     return tool->options->dump ? dump_session(&p->dump, tool) : tell_session(p);
 }
 
+/* ---- trainers ---- */
+
+/* A process that talks to itself: what it sends it gets, so that it agrees with the other one. */
+static bool loop_start(void *user, const wherry_message *sends, size_t n_sends, const wherry_message *receives,
+                       size_t n_receives)
+{
+    (void)user;
+    for (size_t n = 0; n < n_sends && n < n_receives; n++)
+        if (sends[n].bytes == receives[n].bytes) memcpy(receives[n].data, sends[n].data, sends[n].bytes);
+    return true;
+}
+
+static bool loop_finish(void *user, double *seconds)
+{
+    (void)user;
+    *seconds = 0;
+    return true;
+}
+
+static const char *loop_problem(void *user)
+{
+    (void)user;
+    return "it talks to itself";
+}
+
+static const wherry_exchange loop = {
+    .struct_size = sizeof loop, .processes = 2, .start = loop_start, .finish = loop_finish, .problem = loop_problem};
+
+struct told {
+    wherry_session_kernel *kernels;
+    size_t count, room;
+};
+
+static bool take_kernel(const wherry_session_kernel *kernel, void *user)
+{
+    struct told *told = user;
+    if (told->count == told->room) {
+        told->room = told->room ? 2 * told->room : 64;
+        told->kernels = need(realloc(told->kernels, told->room * sizeof *told->kernels));
+    }
+    told->kernels[told->count++] = *kernel;
+    return true;
+}
+
+static void tell_trainer(struct preparation *p, const struct told *told)
+{
+    const struct tool *tool = &p->tool;
+    if (!p->sessions) {
+        output_format(&p->out, "%s %s, %s, %s: %zu kernels\n", tool->plan.plan, dtype_name(tool->plan.dtype),
+                      train_task_name(tool->options), train_optimizer_name(tool->options), told->count);
+        print_kernels(p, told->kernels, told->count);
+        return;
+    }
+    json_t *list = need(json_array());
+    for (size_t n = 0; n < told->count; n++) json_array_append_new(list, use_json(&told->kernels[n]));
+    json_array_append_new(p->sessions, need(json_pack("{s:{s:s, s:s, s:s}, s:o}", "session", "plan", tool->plan.plan,
+                                                      "dtype", dtype_name(tool->plan.dtype), "task",
+                                                      train_task_name(tool->options), "kernels", list)));
+}
+
+static int prepare_trainer(struct preparation *p, int plan, wherry_dtype dtype)
+{
+    struct tool *tool = &p->tool;
+    struct train_work *work = &p->work;
+    wherry_trainer *trainer = NULL;
+    struct told told = {.count = 0};
+    work->session.plan = plan_name(plan);
+    work->session.dtype = dtype;
+    work->trainer.wire = tool->options->wire ? (wherry_wire)(tool->options->wire - 1) : WHERRY_WIRE_F32;
+    work->trainer.exchange = tool->options->wire ? &loop : NULL;
+    tool->plan = (wherry_session_plan){.struct_size = sizeof tool->plan};
+    snprintf(tool->plan.plan, sizeof tool->plan.plan, "%s", plan_name(plan) ? plan_name(plan) : "flash");
+    if (tool->options->dump) return dump_trainer(&p->dump, tool, &work->session, &work->trainer);
+    wherry_status status =
+        wherry_trainer_create(tool->context, tool->device, tool->model, &work->session, &work->trainer, &trainer);
+    if (!status) status = wherry_trainer_kernels(trainer, take_kernel, &told);
+    if (!status) status = wherry_session_query(wherry_trainer_session(trainer), &tool->plan);
+    if (!status) tell_trainer(p, &told);
+    wherry_trainer_destroy(trainer);
+    free(told.kernels);
+    if (status == WHERRY_STATUS_UNSUPPORTED && tool->options->dtype == DTYPE_ALL) return EXIT_FINE;
+    return status ? tool_error(tool, status, NULL) : EXIT_FINE;
+}
+
 static int prepare_all(struct preparation *p)
 {
     const struct options *options = p->tool.options;
@@ -170,7 +261,8 @@ static int prepare_all(struct preparation *p)
     for (int plan = first; plan <= last; plan++)
         for (int dtype = all ? WHERRY_DTYPE_F32 : options->dtype; dtype <= (all ? WHERRY_DTYPE_F16 : options->dtype);
              dtype++) {
-            int code = prepare_one(p, plan, (wherry_dtype)dtype);
+            int code = options->task ? prepare_trainer(p, plan, (wherry_dtype)dtype)
+                                     : prepare_one(p, plan, (wherry_dtype)dtype);
             tool_close_session(&p->tool);
             if (code) return code;
             if (system_stopped()) return complain(EXIT_STOPPED, "interrupted");
@@ -183,8 +275,15 @@ static int open_all(struct preparation *p)
     const struct options *options = p->tool.options;
     static const uint32_t usual[] = {512, 512, 512, 512, 512, 512, 512, 512};
     int code = tool_open_context(&p->tool, options);
-    if (!code) code = layer_open(&p->tool, options->train, usual, sizeof usual / sizeof *usual, &p->layer);
-    p->limits = &p->layer.batch;
+    if (options->task && (options->train || options->lengths.count))
+        code = complain(EXIT_USAGE, "--task is of whole models and batches of --batch and --seq: leave --train and "
+                                    "--lengths out");
+    if (!options->task && (options->optimizer || options->lora || options->wire))
+        code = complain(EXIT_USAGE, "--optimizer, --lora and --wire go with --task");
+    if (options->task && !code) code = train_work_open(&p->tool, &p->work);
+    if (!options->task && !code)
+        code = layer_open(&p->tool, options->train, usual, sizeof usual / sizeof *usual, &p->layer);
+    p->limits = options->task ? &p->work.batch : &p->layer.batch;
     if (options->train) p->training = &p->layer.training;
     if (!code) code = open_device(p);
     if (!code && options->dump) code = dump_begin(&p->dump, options->dump);
@@ -196,8 +295,10 @@ static json_t *result_json(struct preparation *p)
     const struct tool *tool = &p->tool;
     return need(json_pack("{s:o, s:o, s:o, s:o, s:o, s:O}", "run", run_json(tool->options), "device",
                           device_json(&tool->device_info), "model", model_json(tool), "training",
-                          p->training ? layer_json(tool, &p->layer) : json_null(), "lengths", lengths_json(p->limits),
-                          "sessions", p->sessions));
+                          tool->options->task ? train_work_json(tool, &p->work)
+                          : p->training       ? layer_json(tool, &p->layer)
+                                              : json_null(),
+                          "lengths", lengths_json(p->limits), "sessions", p->sessions));
 }
 
 static int write_dump(struct preparation *p)
@@ -230,6 +331,7 @@ int prepare_command(const struct options *options)
     int code = open_all(&p);
     if (!code) code = options->dump ? write_dump(&p) : write_all(&p);
     layer_close(&p.layer);
+    train_work_close(&p.work);
     tool_close(&p.tool);
     return code;
 }

@@ -58,6 +58,9 @@ static int open_model(struct tool *tool)
         return EXIT_USAGE;
     }
     if (options->layers) config.layers = options->layers;
+    if (options->hidden) config.hidden = options->hidden;
+    if (options->heads) config.heads = options->heads;
+    if (options->feed_forward) config.feed_forward = options->feed_forward;
     head_set(&config, task_of(options));
     return tool_open_random(tool, &config);
 }

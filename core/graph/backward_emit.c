@@ -40,6 +40,7 @@ int backward_gradient_make(struct backward *w, int tensor)
         d.parent = w->gradient[t.parent] >= 0 ? w->gradient[t.parent]
                    : part                     ? backward_weight_part(w, t.parent)
                                               : backward_gradient_make(w, t.parent);
+        d.f32 = w->b->g->tensors[d.parent].f32;
     } else if (t.role == TENSOR_WEIGHT) {
         d.model_dims = t.model_dims;
         d.paired = t.paired;

@@ -1,4 +1,6 @@
 /* The gradients of losses: of rows (loss.c), and of masked language models (entropy.c). */
+#include <string.h>
+
 #include "graph/backward.h"
 #include "graph/entropy.h"
 
@@ -36,7 +38,10 @@ void derive_loss(struct backward *w, const struct op *o, const struct op_kind *k
 /* Each token's row goes back, and rows of others are 0. */
 void derive_pick(struct backward *w, const struct op *o)
 {
-    int d = backward_gradient_of(w, o->out[0]), rows = builder_labels(w->b, BATCH_LABEL_ROWS, "label_rows", "bj");
+    bool next = strchr(w->b->g->tensors[o->out[0]].dims, 'S') != NULL;
+    int d = backward_gradient_of(w, o->out[0]),
+        rows = next ? builder_labels(w->b, BATCH_NEXT_ROWS, "next_token_rows", "bj")
+                    : builder_labels(w->b, BATCH_LABEL_ROWS, "label_rows", "bj");
     int dx = backward_target(w, o, o->in[0]);
     backward_emit(w, o, "_dx", DX, &kind_pick_dx, dx, d, rows, -1);
     backward_give(w, o, o->in[0], dx);
@@ -61,8 +66,8 @@ static void emit_strip_recomputed(struct backward *w, const struct op *product, 
 void derive_entropy(struct backward *w, const struct op *o)
 {
     int scores = o->in[0], d = backward_gradient_of(w, o->out[0]), lse = -1;
-    for (int i = 0; i < w->b->g->n_forward; i++)
-        if (w->forward[i].kind == &kind_entropy_sum) lse = w->forward[i].out[1];
+    for (const struct op *sum = o; lse < 0; sum++) /* that of this loss is the next one */
+        if (sum->kind == &kind_entropy_sum) lse = sum->out[1];
     if (w->b->g->tensors[o[-2].in[1]].strip) emit_strip_recomputed(w, o - 2, o - 1);
     int dx = backward_target(w, o, scores);
     backward_emit(w, o, "_dx", DX, &kind_entropy_dx, dx, w->saved[scores], o->in[1], d);

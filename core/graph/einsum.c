@@ -106,7 +106,7 @@ static size_t letter_stride(const struct graph *g, int tensor, char letter, size
     const char *dims = g->tensors[tensor].dims, *at = strchr(dims, letter);
     if (!at) return 0;
     bool scores = strchr(dims, 'j') && strchr(dims, 'k');
-    if (strchr("bjks", letter) && !scores) return tensor_row_stride(g, tensor);
+    if (strchr(DIMS_RAGGED, letter) && !scores) return tensor_row_stride(g, tensor);
     if (dims_channel_major(dims)) return 1; /* values are rows of channels (graph/values.h) */
     size_t stride = 1;
     if (g->tensors[tensor].parent >= 0 &&
@@ -147,12 +147,13 @@ bool einsum_reference(const struct graph *g, const struct op *o, const struct ba
         }
         for (int i = 0; i < n; i++) {
             char l = letters[i];
-            if (l == 'b' && strpbrk(letters, "jks")) continue; /* the loop over s, or part of j */
+            if (l == 'b' && strpbrk(letters, "jksS")) continue; /* the loop over s, or part of j */
             bool in_a = strchr(operand[0], l), in_b = strchr(operand[1], l), in_c = strchr(operand[2], l);
             enum axis_kind kind = in_a && in_b ? (in_c ? AXIS_BATCH : AXIS_K) : in_a ? AXIS_M : AXIS_N;
             struct axis *x = &p.axes[kind][p.n_axes[kind]++];
             x->size = l == 'j' || l == 'k' ? length
                       : l == 's'           ? (size_t)b->labelled
+                      : l == 'S'           ? (size_t)b->next
                       : l == 'b'           ? b->sequences
                                            : g->dims.of[(unsigned char)l];
             for (int t = 0; t < 3; t++)

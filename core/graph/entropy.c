@@ -132,7 +132,20 @@ int builder_labelled(struct builder *b, int x)
                          (const int[]){x, rows, -1}, NULL);
 }
 
-int builder_entropy(struct builder *b, int x, int table, int bias)
+/* The sum over rows with the letters `rows`, after the last of what they come to. */
+static int add_sum(struct builder *b, const char *name, const char *rows, int state, int total)
+{
+    char made[48];
+    snprintf(made, sizeof made, "%.30s_lse", name);
+    int lse = builder_named(b, made, (struct tensor){.dims = rows, .role = TENSOR_VALUE, .f32 = true});
+    snprintf(made, sizeof made, "%.30s_sum", name);
+    if (total < 0) total = builder_named(b, made, (struct tensor){.dims = "z", .role = TENSOR_VALUE, .f32 = true});
+    builder_plain(b, made, ENTROPY_SUM, &kind_entropy_sum, total, (const int[]){state, -1, -1}, NULL);
+    if (b->ok) last(b)->out[1] = lse;
+    return total;
+}
+
+int builder_entropy(struct builder *b, int x, int table, int bias, int total)
 {
     uint32_t vocabulary = b->options->config->vocabulary, words = b->options->strips ? strip_words(b->options) : 0;
     struct entropy n = {.b = b, .narrow = b->options->config->embedding, .x = x, .table = table, .bias = bias};
@@ -143,9 +156,33 @@ int builder_entropy(struct builder *b, int x, int table, int bias)
         add_strips(&n, vocabulary, words);
     else
         add_words(&n, WHOLE, 0, vocabulary);
-    int total = builder_named(b, "entropy_sum", (struct tensor){.dims = "z", .role = TENSOR_VALUE, .f32 = true}),
-        lse = builder_named(b, "entropy_lse", (struct tensor){.dims = "bs", .role = TENSOR_VALUE, .f32 = true});
-    builder_plain(b, "entropy_sum", ENTROPY_SUM, &kind_entropy_sum, total, (const int[]){n.state, -1, -1}, NULL);
-    if (b->ok) last(b)->out[1] = lse;
-    return total;
+    return add_sum(b, "entropy", "bs", n.state, total);
+}
+
+int builder_entropies(struct builder *b, int *masked, int *next)
+{
+    int *const slices[] = {masked, next};
+    b->g->dims.of['n'] = 2;
+    int both = builder_named(b, "entropies", (struct tensor){.dims = "nz", .role = TENSOR_VALUE, .f32 = true});
+    for (uint32_t i = 0; i < 2; i++) {
+        *slices[i] = builder_named(b, i ? "next_sum" : "entropy_sum",
+                                   (struct tensor){.dims = "z", .role = TENSOR_VALUE, .f32 = true});
+        if (b->ok) b->g->tensors[*slices[i]].parent = both, b->g->tensors[*slices[i]].slice = i;
+    }
+    return both;
+}
+
+int builder_next_rows(struct builder *b, int x)
+{
+    int first = builder_labels(b, BATCH_NEXT_FIRST, "next_first", "bS");
+    return builder_plain(b, "next_rows", LABELLED, &kind_pick, builder_value(b, "next_rows", "bSi"),
+                         (const int[]){x, first, -1}, NULL);
+}
+
+void builder_next_entropy(struct builder *b, int scores, int total)
+{
+    int labels = builder_labels(b, BATCH_NEXT, "next_labels", "bS"),
+        state = builder_named(b, "next_entropy", (struct tensor){.dims = "bSa", .role = TENSOR_VALUE, .f32 = true});
+    builder_plain(b, "next_entropy", ENTROPY, &kind_entropy, state, (const int[]){scores, labels, -1}, NULL);
+    add_sum(b, "next", "bS", state, total);
 }

@@ -37,11 +37,11 @@ REFERENCE(reference_pick)
 REFERENCE(reference_entropy)
 {
     (void)e;
-    size_t n = tensor_row_length(g, o->in[0]);
+    size_t n = tensor_row_length(g, o->in[0]), rows = (size_t)tensor_elements(g, b, o->in[0]) / n;
     const uint32_t *labels = v->ids[o->in[1]];
     const double *x = value(g, v, o->in[0]), *before = value(g, v, o->in[2]);
     double *state = value(g, v, o->out[0]);
-    for (size_t r = 0; r < b->labelled; r++, x += n, state += STATE_WORDS) {
+    for (size_t r = 0; r < rows; r++, x += n, state += STATE_WORDS) {
         double peak = before ? before[STATE_PEAK] : x[0], sum = 0, right = before ? before[STATE_RIGHT] : 0;
         for (size_t c = 0; c < n; c++) peak = x[c] > peak ? x[c] : peak;
         if (before) sum = before[STATE_SUM] * exp(before[STATE_PEAK] - peak);
@@ -60,8 +60,10 @@ REFERENCE(reference_entropy_sum)
 {
     (void)e;
     const double *state = value(g, v, o->in[0]);
-    double *total = value(g, v, o->out[0]), *lse = value(g, v, o->out[1]), loss = 0, right = 0;
-    for (size_t r = 0; r < b->labelled; r++, state += STATE_WORDS) {
+    const size_t rows = (size_t)tensor_elements(g, b, o->in[0]) / STATE_WORDS;
+    double *total = value(g, v, o->out[0]) + tensor_row_offset(g, o->out[0]), *lse = value(g, v, o->out[1]), loss = 0,
+           right = 0;
+    for (size_t r = 0; r < rows; r++, state += STATE_WORDS) {
         lse[r] = state[STATE_PEAK] + log(state[STATE_SUM]);
         loss += lse[r] - state[STATE_RIGHT];
         right += state[STATE_RIGHT] >= state[STATE_PEAK];
@@ -74,13 +76,13 @@ REFERENCE(reference_entropy_sum)
 REFERENCE(reference_entropy_dx)
 {
     (void)e;
-    size_t n = tensor_row_length(g, o->in[0]);
+    size_t n = tensor_row_length(g, o->in[0]), rows = (size_t)tensor_elements(g, b, o->in[0]) / n;
     const uint32_t *labels = v->ids[o->in[1]];
-    const double *x = value(g, v, o->in[0]), *d = value(g, v, o->in[2]), *lse = value(g, v, o->in[3]);
+    const double *x = value(g, v, o->in[0]), *lse = value(g, v, o->in[3]),
+                 d = value(g, v, o->in[2])[tensor_row_offset(g, o->in[2]) + TOTAL_LOSS];
     double *y = value(g, v, o->out[0]);
-    for (size_t r = 0; r < b->labelled; r++, x += n, y += n)
-        for (size_t c = 0; c < n; c++)
-            y[c] = d[TOTAL_LOSS] * (exp(x[c] - lse[r]) - (o->column + c == labels[r] ? 1 : 0));
+    for (size_t r = 0; r < rows; r++, x += n, y += n)
+        for (size_t c = 0; c < n; c++) y[c] = d * (exp(x[c] - lse[r]) - (o->column + c == labels[r] ? 1 : 0));
     return true;
 }
 
@@ -96,6 +98,7 @@ CONSTANTS(constants_pick)
 {
     (void)group;
     set_rows(g, o->out[0], call);
+    call_set(call, CONST_K, dims_rows(g->tensors[o->in[0]].dims));
 }
 
 CONSTANTS(constants_entropy)
@@ -110,15 +113,18 @@ CONSTANTS(constants_entropy)
 /* One work-group adds all rows. */
 CONSTANTS(constants_entropy_sum)
 {
-    (void)g;
+    const uint32_t offset = tensor_row_offset(g, o->out[0]);
     call_set(call, CONST_M, 1);
-    call_set(call, CONST_ROWS, HEADER_LABELLED);
+    call_set(call, CONST_ROWS, dims_rows(g->tensors[o->in[0]].dims));
+    if (offset) call_set(call, CONST_Y_OFFSET, offset);
     if (group_writes(group, o->out[1])) call_set(call, CONST_LSE, LSE_WRITE);
 }
 
 CONSTANTS(constants_entropy_dx)
 {
+    const uint32_t offset = tensor_row_offset(g, o->in[2]);
     (void)group;
+    if (offset) call_set(call, CONST_W_OFFSET, offset);
     set_rows(g, o->in[0], call);
     call_set_pitches(g, call);
     call_set(call, CONST_POSITION, o->column);

@@ -4,11 +4,12 @@
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
  * K, V, where K and V have heads of their own: H those, G the heads of Q of one, and Q the stack of all heads, i
  * embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e embedding
- * tables' width where that is not i, d rows of a bias by distance, z the two distances (before and after) that a token
- * adds to its sequence's, c classes, n poolings side by side, f, g, l, w outputs of modules after the pooling, s tokens
- * that have a label, a what a row of scores comes to so far, x, y, g strips of the vocabulary, r two: a stack of Q and
- * K, or a gate's halves. Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that
- * have a label, and "bjk" the sum of length^2. Losses have letters of their own (loss.h).
+ * tables' width where that is not i, d rows of a bias by distance, z two: the distances (before and after) that a token
+ * adds to its sequence's, a loss and how many are right, or the classes of pairs; c classes, n poolings side by side,
+ * f, g, l, w outputs of modules after the pooling, s tokens that have a label, a what a row of scores comes to so far,
+ * x, y, g strips of the vocabulary, r two: a stack of Q and K, or a gate's halves; S sequences that have a label.
+ * Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that have a label, "bS" the
+ * sequences that have one, and "bjk" the sum of length^2. Losses have letters of their own (loss.h).
  */
 #ifndef WHERRY_GRAPH_GRAPH_H
 #define WHERRY_GRAPH_GRAPH_H
@@ -28,9 +29,11 @@ struct batch_shape {
     uint64_t pairs; /* sum of length^2 */
     uint32_t longest;
     uint64_t labelled; /* tokens that have a label */
+    uint64_t next;     /* sequences that have one */
 };
 
-/* Size of each letter but the ragged ones (b, j, k, s). */
+/* Size of each letter but the ragged ones (DIMS_RAGGED). */
+#define DIMS_RAGGED "bjksS"
 struct dims {
     uint32_t of[128];
 };
@@ -41,7 +44,8 @@ enum tensor_role { TENSOR_BATCH, TENSOR_WEIGHT, TENSOR_VALUE };
 
 /* What a TENSOR_BATCH tensor holds for every token; BATCH_ROWS for every sequence; of tokens with a label, which are
  * rows of the head, BATCH_LABELLED their numbers and BATCH_LABELS their labels; BATCH_LABEL_ROWS every token's row
- * among them, NO_ROW: it has none. */
+ * among them, NO_ROW: it has none. Of sequences with a label (whether their second part is what comes next)
+ * BATCH_NEXT_FIRST, BATCH_NEXT and BATCH_NEXT_ROWS are the same, by their first tokens. */
 enum batch_data {
     BATCH_IDS,
     BATCH_POSITIONS,
@@ -50,6 +54,9 @@ enum batch_data {
     BATCH_LABELLED,
     BATCH_LABELS,
     BATCH_LABEL_ROWS,
+    BATCH_NEXT_FIRST,
+    BATCH_NEXT,
+    BATCH_NEXT_ROWS,
     BATCH_DATA_COUNT
 };
 
@@ -107,7 +114,9 @@ enum weight {
     WEIGHT_VOCABULARY_BETA,
     WEIGHT_VOCABULARY_BIAS,  /* [v] */
     WEIGHT_VOCABULARY_TABLE, /* [v, e]: where scores do not come from the word table */
-    WEIGHT_MODULE,           /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
+    WEIGHT_NEXT,             /* [z, o]: scores of a pair being one text and of being two, of the pooler's row */
+    WEIGHT_NEXT_BIAS,
+    WEIGHT_MODULE, /* of module m at + 2 * m: its matrix or gamma, and after it its bias or beta */
     WEIGHT_MODULE_LAST = WEIGHT_MODULE + 2 * MODULES_MOST - 1,
     WEIGHT_SPARSE, /* [f, i]: the module that weighs tokens, f being 1 */
     WEIGHT_SPARSE_BIAS,
@@ -117,6 +126,10 @@ enum weight {
     WEIGHT_ROTARY_LOCAL, /* the same of layers with a window, where their base is another */
     WEIGHT_HEAD_GAMMA,   /* [o]: the norm after the dense layer before a classifier */
     WEIGHT_HEAD_BETA,
+    WEIGHT_OUT_GAMMA, /* [i]: the norm of what attention makes, before it is added */
+    WEIGHT_OUT_BETA,
+    WEIGHT_LIN2_GAMMA, /* [i]: that of what the feed-forward makes */
+    WEIGHT_LIN2_BETA,
     WEIGHT_HEADS_GAMMA, /* [r, p]: the norms of a head of Q and of one of K */
     WEIGHT_COUNT
 };
@@ -160,6 +173,7 @@ struct tensor {
 enum role {
     ROLE_END,
     EMBED_WORD,
+    EMBED_SCALE,
     EMBED_POSITION,
     EMBED_TYPE,
     EMBED_NORM,
@@ -171,6 +185,7 @@ enum role {
     OUT,
     OUT_BIAS,
     OUT_DROPOUT,
+    OUT_NORM,
     OUT_RESIDUAL,
     NORM1,
     LIN1,
@@ -180,6 +195,7 @@ enum role {
     LIN2,
     LIN2_BIAS,
     LIN2_DROPOUT,
+    LIN2_NORM,
     LIN2_RESIDUAL,
     NORM2,
     FINAL_NORM,
@@ -214,7 +230,7 @@ enum role {
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
-    DX = 64,           /* the gradient of what it reads; of a product's first operand */
+    DX = 128,          /* the gradient of what it reads; of a product's first operand */
     DW = 2 * DX,       /* the gradient of its weights; of a product's second operand */
     DX_FIRST = 3 * DX, /* of several products that make one tensor: the gradient by way of the first one, */
     SUM = 4 * DX,      /* and its sums with those of the others */
@@ -260,6 +276,10 @@ enum role {
     EMBED_NORM_DW = EMBED_NORM + DW,
     EMBED_NORM_DX = EMBED_NORM + DX,
     EMBED_WORD_DW = EMBED_WORD + DW,
+    OUT_NORM_DW = OUT_NORM + DW,
+    OUT_NORM_DX = OUT_NORM + DX,
+    LIN2_NORM_DW = LIN2_NORM + DW,
+    LIN2_NORM_DX = LIN2_NORM + DX,
     EMBED_POSITION_DW = EMBED_POSITION + DW,
     EMBED_TYPE_DW = EMBED_TYPE + DW,
     EMBED_PROJECT_DW = EMBED_PROJECT + DW,
@@ -312,7 +332,7 @@ struct op {
     int out[OP_MAX_OUT];      /* -1: none */
     int in[OP_MAX_IN];        /* -1: none */
     char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
-    float attribute;          /* norms: epsilon; softmax, and a bias before it: scale */
+    float attribute;          /* scale: the factor; norms: epsilon; softmax, and a bias before it: scale */
     uint32_t norm;            /* norms: RMS_* (interface/interface.h) */
     uint32_t activation;      /* gates: ACTIVATION_* of the half that gates (interface/interface.h), */
     uint32_t gate;            /* and which of two neighbours it is: GATE_* */
@@ -360,7 +380,7 @@ struct graph_options {
     uint32_t n_modules;
     enum weight first_weight;  /* of these modules; NONE: WEIGHT_MODULE */
     struct word_weights words; /* of WHERRY_OUTPUT_WORDS */
-    bool strips;  /* of WHERRY_OUTPUT_ENTROPY: scores of the vocabulary by strips, which are made again backward */
+    bool strips;  /* of losses of masked words: scores of the vocabulary by strips, which are made again backward */
     bool pitched; /* rows of scores begin on 16 bytes whatever the vocabulary is: products take rows that lie so */
     bool normalize;
     bool slopes;        /* training: the forward pass keeps the activation's slope instead of what it reads */
@@ -406,9 +426,9 @@ int tensor_owner(const struct graph *g, int tensor);
  * tensors. Rows of a slice of a weight are of the letters before the stack's. */
 uint32_t tensor_row_stride(const struct graph *g, int tensor);
 uint32_t tensor_row_offset(const struct graph *g, int tensor);
-/* The product of the letters' sizes, none of them b, j, k, s. */
+/* The product of the letters' sizes, none of them ragged. */
 uint32_t letters_volume(const struct graph *g, const char *letters);
-/* Elements of one row: the letters that are not b, j, k, s. */
+/* Elements of one row: the letters that are not ragged. */
 uint32_t tensor_row_length(const struct graph *g, int tensor);
 /* Elements of memory from one row of a tensor without a parent to the next. */
 uint32_t tensor_row_pitch(const struct graph *g, int tensor);

@@ -92,22 +92,27 @@ static int add_row(struct builder *b, int x)
     return add(b, "pool", POOL, &kind_pool_row, "pool", "bi", (const int[]){x, rows, -1}, NULL);
 }
 
-/* A dense layer on rows of sequences or of tokens: BERT's pooler, and what stands before a classifier. */
-static int add_dense(struct builder *b, int x, bool tokens, const struct op_kind *activation)
+/* Rows that a dense layer stands on: of all sequences, of those that have a label, or of tokens. */
+static const struct dense_rows {
+    const char *made, *einsum;
+} all_sequences = {"bo", "bi,oi->bo"}, labelled_sequences = {"bSo", "bSi,oi->bSo"}, all_tokens = {"bjo", "bji,oi->bjo"};
+
+/* A dense layer on such rows: BERT's pooler, and what stands before a classifier. */
+static int add_dense(struct builder *b, int x, const struct dense_rows *rows, const struct op_kind *activation)
 {
     const wherry_model_config *config = b->options->config;
-    const char *made = tokens ? "bjo" : "bo";
     char name[32];
-    x = add(b, "pooler", POOLER, &kind_contract, "pooler", made, (const int[]){x, add_pooler(b), -1},
-            tokens ? "bji,oi->bjo" : "bi,oi->bo");
+    x = add(b, "pooler", POOLER, &kind_contract, "pooler", rows->made, (const int[]){x, add_pooler(b), -1},
+            rows->einsum);
     if (!(config->without & WHERRY_WITHOUT_HEAD_BIAS)) {
         int bias = add_weight(b, "b_pooler", "o", WEIGHT_POOLER_BIAS);
-        x = add(b, "pooler_bias", POOLER_BIAS, &kind_bias, "pooler_biased", made, (const int[]){x, bias, -1}, NULL);
+        x = add(b, "pooler_bias", POOLER_BIAS, &kind_bias, "pooler_biased", rows->made, (const int[]){x, bias, -1},
+                NULL);
     }
     snprintf(name, sizeof name, "pooler_%s", activation->name);
-    x = add(b, name, POOLER_TANH, activation, name, made, (const int[]){x, -1, -1}, NULL);
+    x = add(b, name, POOLER_TANH, activation, name, rows->made, (const int[]){x, -1, -1}, NULL);
     if (!config->head_norm) return x;
-    return builder_norm(b, "head_norm", MODULE_NORM, builder_value(b, "head_norm", made), x,
+    return builder_norm(b, "head_norm", MODULE_NORM, builder_value(b, "head_norm", rows->made), x,
                         (const char *const[]){"gamma_head", "beta_head"}, "o", WEIGHT_HEAD_GAMMA);
 }
 
@@ -190,7 +195,7 @@ static int add_embedding(struct builder *b, int x)
         x = add_pool(b, options->pool, x);
     }
     if (options->pool == WHERRY_POOL_POOLER) {
-        x = add_dense(b, x, false, &kind_tanh);
+        x = add_dense(b, x, &all_sequences, &kind_tanh);
         letters = LETTERS_POOLER;
     }
     x = add_modules(b, tokens, &letters, x);
@@ -222,7 +227,8 @@ static int add_classes(struct builder *b, bool tokens, int x)
     wherry_pool pool = config->head_mean ? WHERRY_POOL_MEAN : config->head_last ? WHERRY_POOL_LAST : WHERRY_POOL_CLS;
     if (!tokens) x = add_pool(b, pool, x);
     if (config->head_activation == WHERRY_HEAD_PLAIN) return add_classifier(b, x, of, 'i');
-    return add_classifier(b, add_dense(b, x, tokens, head_kind(config->head_activation)), of, 'o');
+    return add_classifier(b, add_dense(b, x, tokens ? &all_tokens : &all_sequences, head_kind(config->head_activation)),
+                          of, 'o');
 }
 
 /* ---- the vocabulary ---- */
@@ -286,12 +292,26 @@ static int add_scores(struct builder *b, int x, const struct head_rows *rows)
                (const int[]){x, add_bias(b), -1}, NULL);
 }
 
-/* The loss of tokens whose words are to be told from the others. */
-static int add_entropy(struct builder *b, int x)
+/* The loss of tokens whose words are to be told from the others, into the slice `total` of several losses (-1: it is
+ * the only one). */
+static int add_entropy(struct builder *b, int x, int total)
 {
     x = add_word_rows(b, builder_labelled(b, x), &of_labelled);
     int table = add_table(b);
-    return builder_entropy(b, x, table, add_bias(b));
+    return builder_entropy(b, x, table, add_bias(b), total);
+}
+
+/* And that of pairs whose second part is to be told to be what comes after the first, or not. */
+static int add_entropies(struct builder *b, int x)
+{
+    int masked, next, both = builder_entropies(b, &masked, &next);
+    add_entropy(b, x, masked);
+    x = add_dense(b, builder_next_rows(b, x), &labelled_sequences, &kind_tanh);
+    int w = add_weight(b, "w_next", "zo", WEIGHT_NEXT), bias = add_weight(b, "b_next", "z", WEIGHT_NEXT_BIAS);
+    x = add(b, "next", CLASSIFIER, &kind_contract, "next_scores", "bSz", (const int[]){x, w, -1}, "bSo,zo->bSz");
+    x = add(b, "next_bias", CLASSIFIER_BIAS, &kind_bias, "next_logits", "bSz", (const int[]){x, bias, -1}, NULL);
+    builder_next_entropy(b, x, next);
+    return both;
 }
 
 /* Of the scores for all tokens of a sequence one weight of each word. */
@@ -326,7 +346,9 @@ int builder_head(struct builder *b, int x)
     case WHERRY_OUTPUT_WORDS:
         return add_words(b, x);
     case WHERRY_OUTPUT_ENTROPY:
-        return add_entropy(b, x);
+        return add_entropy(b, x, -1);
+    case WHERRY_OUTPUT_ENTROPY_NEXT:
+        return add_entropies(b, x);
     default:
         return add_embedding(b, x);
     }

@@ -10,16 +10,24 @@
 
 uint32_t dims_rows(const char *dims)
 {
-    return strchr(dims, 'j') ? HEADER_TOKENS : strchr(dims, 's') ? HEADER_LABELLED : HEADER_SEQUENCES;
+    return strchr(dims, 'j')   ? HEADER_TOKENS
+           : strchr(dims, 's') ? HEADER_LABELLED
+           : strchr(dims, 'S') ? HEADER_NEXT
+                               : HEADER_SEQUENCES;
 }
 
 uint64_t dims_volume(const struct dims *d, const struct batch_shape *b, const char *letters)
 {
     bool j = strchr(letters, 'j') != NULL, k = strchr(letters, 'k') != NULL, sequence = strchr(letters, 'b') != NULL;
-    bool labelled = strchr(letters, 's') != NULL;
-    uint64_t n = j && k ? b->pairs : j || k ? b->tokens : labelled ? b->labelled : sequence ? b->sequences : 1;
+    bool labelled = strchr(letters, 's') != NULL, next = strchr(letters, 'S') != NULL;
+    uint64_t n = j && k     ? b->pairs
+                 : j || k   ? b->tokens
+                 : labelled ? b->labelled
+                 : next     ? b->next
+                 : sequence ? b->sequences
+                            : 1;
     for (const char *c = letters; *c; c++)
-        if (!strchr("bjks", *c)) n *= d->of[(unsigned char)*c];
+        if (!strchr(DIMS_RAGGED, *c)) n *= d->of[(unsigned char)*c];
     return n;
 }
 
@@ -47,7 +55,7 @@ uint32_t tensor_row_length(const struct graph *g, int tensor)
 {
     uint32_t n = 1;
     for (const char *c = g->tensors[tensor].dims; *c; c++)
-        if (!strchr("bjks", *c)) n *= g->dims.of[(unsigned char)*c];
+        if (!strchr(DIMS_RAGGED, *c)) n *= g->dims.of[(unsigned char)*c];
     return n;
 }
 

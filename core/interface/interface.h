@@ -44,9 +44,10 @@
  * default. A float is passed as its bits (as_float, uintBitsToFloat). */
 #define CONST_LOCAL_SIZE 0 /* work-items of a work-group, all in dimension x */
 #define CONST_N 1          /* row length of the output; columns of a product */
-#define CONST_K 2          /* reduction length of a product */
+#define CONST_K 2          /* reduction length of a product; pick: what ROWS is, of X */
 #define CONST_ROWS                                                                                                     \
-    3 /* index in the batch header of the number of rows: HEADER_TOKENS, HEADER_SEQUENCES or HEADER_LABELLED */
+    3 /* index in the batch header of the number of rows: HEADER_TOKENS, HEADER_SEQUENCES, HEADER_LABELLED or          \
+       HEADER_NEXT */
 #define CONST_BIAS 4       /* 1: add SLOT_BIAS [N] */
 #define CONST_ACTIVATION 5 /* ACTIVATION_*, after the bias */
 #define CONST_RESIDUAL 6   /* 1: add SLOT_RESIDUAL [rows, N], after the activation */
@@ -248,6 +249,7 @@
 /* With a bias by distance, [2 * RELATIVE + 1]: the table's row for each distance of a key, from -RELATIVE on. */
 #define HEADER_AT_BUCKETS 12
 #define HEADER_LABELLED 13 /* tokens that have a label (masked language models) */
+#define HEADER_NEXT 14     /* sequences that have one (next sentences) */
 #define HEADER_WORDS 16
 
 /* Work-groups are numbered linearly: x + y * GRID_WIDTH, because some devices allow only 65,535 in a dimension. */

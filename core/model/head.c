@@ -40,6 +40,8 @@ bool head_check(const wherry_model_config *config, struct error *e)
                     "head_norm is for a classifier with a dense layer: leave it false");
     if (config->head_mean && config->head != WHERRY_HEAD_SEQUENCE)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "head_mean is for classes of texts: leave it false");
+    if (config->next_sentence && config->head != WHERRY_HEAD_VOCABULARY)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "next_sentence is for a head of the vocabulary: leave it false");
     if ((uint64_t)config->labels * config->hidden > UINT32_MAX)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the classifier would have more elements than 32 bits can count: take fewer labels");
@@ -114,6 +116,7 @@ bool head_read(const json_t *json, const char *class, const struct head_names *n
     if (!strcmp(task, "MaskedLM") || !strcmp(task, "PreTraining")) {
         config->untied = json_is_false(json_object_get(json, "tie_word_embeddings"));
         config->head = WHERRY_HEAD_VOCABULARY;
+        config->next_sentence = !strcmp(task, "PreTraining"); /* where the architecture has it and the file does */
         config->head_activation = names->vocabulary ? names->vocabulary : head_activation(config->activation);
     }
     return true;

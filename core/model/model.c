@@ -271,9 +271,13 @@ static bool find_names(struct wherry_model *model, struct error *e)
         TRY(has_module(&model->host, files, "", a->modules[WEIGHT_VOCABULARY_DENSE][0], &has, e));
         if (!has) config->head = WHERRY_HEAD_NONE, config->head_activation = WHERRY_HEAD_PLAIN, config->untied = false;
     }
+    config->next_sentence = false;
     /* A head's own dense layer is in the pooler's place. */
     if (!pooler || (model_has_dense(config) && a->head.dense)) return true;
-    return has_module(&model->host, files, files->prefix, pooler, &config->pooler, e);
+    TRY(has_module(&model->host, files, files->prefix, pooler, &config->pooler, e));
+    const char *next = a->modules[WEIGHT_NEXT][0];
+    if (!next || !config->pooler || config->head != WHERRY_HEAD_VOCABULARY) return true;
+    return has_module(&model->host, files, "", next, &config->next_sentence, e);
 }
 
 static bool weights_find(struct wherry_model *model, struct error *e)
@@ -316,7 +320,8 @@ static bool weights_draw(struct wherry_model *model, uint64_t seed, struct error
     const struct architecture *a = model->architecture;
     float range;
     model->files->prefix = config->head ? a->prefixes[0] : "";
-    config->pooler = !config->head && a->modules[WEIGHT_POOLER][0];
+    config->next_sentence = config->next_sentence && a->modules[WEIGHT_NEXT][0];
+    config->pooler = (!config->head || config->next_sentence) && a->modules[WEIGHT_POOLER][0];
     return range_read(model, &range, e) && model_fill(model, seed, range, e);
 }
 

@@ -36,10 +36,16 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_VOCABULARY_BETA, WEIGHT_BETA, WEIGHT_OF_VOCABULARY, "e", 1},
     {WEIGHT_VOCABULARY_BIAS, WEIGHT_BIAS, WEIGHT_OF_VOCABULARY, "v", 1},
     {WEIGHT_VOCABULARY_TABLE, WEIGHT_MATRIX, WEIGHT_OF_UNTIED, "ve", 1},
+    {WEIGHT_NEXT, WEIGHT_MATRIX, WEIGHT_OF_NEXT, "zo", 1},
+    {WEIGHT_NEXT_BIAS, WEIGHT_BIAS, WEIGHT_OF_NEXT, "z", 1},
     {WEIGHT_PROJECT, WEIGHT_MATRIX, WEIGHT_NARROW, "ie", 1},
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
     {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
     {WEIGHT_HEADS_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "p", 2},
+    {WEIGHT_OUT_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_OUT_BETA, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_LIN2_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_LIN2_BETA, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_HEAD_GAMMA, WEIGHT_GAMMA, WEIGHT_OF_HEAD_NORM, "o", 1},
     {WEIGHT_HEAD_BETA, WEIGHT_BETA, WEIGHT_OF_HEAD_NORM, "o", 1},
 };
@@ -52,6 +58,11 @@ static bool is_there(const struct weight_rule *rule, const wherry_model_config *
     switch (rule->weight) {
     case WEIGHT_HEADS_GAMMA:
         return config->head_norms;
+    case WEIGHT_OUT_GAMMA:
+    case WEIGHT_OUT_BETA:
+    case WEIGHT_LIN2_GAMMA:
+    case WEIGHT_LIN2_BETA:
+        return config->block_norms;
     case WEIGHT_EMBED_GAMMA:
     case WEIGHT_EMBED_BETA:
         return !(config->without & WHERRY_WITHOUT_EMBED_NORM);
@@ -87,10 +98,12 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     if (rule->presence == WEIGHT_TABLED) there = !(config->rotary_base > 0) && !config->alibi;
     if (rule->presence == WEIGHT_TYPES) there = config->token_types > 0;
     if (rule->presence == WEIGHT_PRE_NORM) there = own && config->pre_layernorm;
-    if (rule->presence == WEIGHT_OF_POOLER) there = own && (config->pooler || model_has_dense(config));
+    if (rule->presence == WEIGHT_OF_POOLER)
+        there = own && (config->pooler || config->next_sentence || model_has_dense(config));
     if (rule->presence == WEIGHT_OF_CLASSIFIER) there = own && config->labels > 0;
     if (rule->presence == WEIGHT_OF_VOCABULARY) there = own && config->head == WHERRY_HEAD_VOCABULARY;
     if (rule->presence == WEIGHT_OF_UNTIED) there = config->head == WHERRY_HEAD_VOCABULARY && config->untied;
+    if (rule->presence == WEIGHT_OF_NEXT) there = config->next_sentence;
     if (rule->presence == WEIGHT_NARROW) there = config->embedding > 0;
     if (rule->presence == WEIGHT_OF_HEAD_NORM) there = own && config->head_norm;
     if (rule->presence == WEIGHT_BY_DISTANCE) there = config->relative_buckets > 0;
@@ -122,6 +135,8 @@ static uint64_t letter_size(char letter, const wherry_model_config *config, int 
         return config->heads;
     case 'c':
         return config->labels;
+    case 'z':
+        return 2;
     default:
         return config->hidden; /* i and o */
     }

@@ -16,6 +16,7 @@ enum weight_presence {
     WEIGHT_OF_CLASSIFIER,
     WEIGHT_OF_VOCABULARY,
     WEIGHT_OF_UNTIED,
+    WEIGHT_OF_NEXT, /* models that tell next sentences */
     WEIGHT_NARROW,
     WEIGHT_BY_DISTANCE,
     WEIGHT_OF_HEAD_NORM

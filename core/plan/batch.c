@@ -35,6 +35,7 @@ uint64_t call_items_most(const struct call *call, bool f16, const struct batch_t
     words[HEADER_TOKENS] = (uint32_t)limits->tokens;
     words[HEADER_SEQUENCES] = limits->sequences;
     words[HEADER_LABELLED] = (uint32_t)limits->labelled;
+    words[HEADER_NEXT] = (uint32_t)limits->next;
     words[HEADER_QUERY_TILES] = (uint32_t)tiles_most(tables->query_tile, limits);
     words[HEADER_SCORE_TILES] = (uint32_t)(score_tiles < UINT32_MAX ? score_tiles : UINT32_MAX);
     struct grid grid = call_grid(call, f16, words);
@@ -48,6 +49,7 @@ size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *b
     words[HEADER_TOKENS] = (uint32_t)batch->tokens;
     words[HEADER_SEQUENCES] = batch->sequences;
     words[HEADER_LABELLED] = (uint32_t)batch->labelled;
+    words[HEADER_NEXT] = (uint32_t)batch->next;
     words[HEADER_AT_OFFSETS] = (uint32_t)(at - words);
     memcpy(at, batch->offsets, (batch->sequences + 1) * sizeof *at);
     at += batch->sequences + 1;
@@ -84,6 +86,20 @@ size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *b
         if (d == (int32_t)tables->relative_distance) break;
     }
     return (size_t)(at - words);
+}
+
+uint64_t batch_rows(const struct batch_shape *batch, uint32_t header)
+{
+    switch (header) {
+    case HEADER_SEQUENCES:
+        return batch->sequences;
+    case HEADER_LABELLED:
+        return batch->labelled;
+    case HEADER_NEXT:
+        return batch->next;
+    default:
+        return batch->tokens;
+    }
 }
 
 uint64_t call_parts(const struct call *call, uint64_t rows)

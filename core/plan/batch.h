@@ -17,6 +17,8 @@ struct batch_tables {
 uint64_t batch_words_most(const struct batch_tables *tables, const struct batch_shape *limits);
 /* Writes header and tables; returns the number of words. */
 size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *batch, uint32_t *words);
+/* How many rows a number of the header (CONST_ROWS) counts. */
+uint64_t batch_rows(const struct batch_shape *batch, uint32_t header);
 /* Parts that a kernel with PART_ROWS deals `rows` to. */
 uint64_t call_parts(const struct call *call, uint64_t rows);
 /* Work-items of a call at most for batches within these limits. */

@@ -19,6 +19,17 @@ bool session_labels_check(const struct wherry_session *s, const int32_t *labels,
     return true;
 }
 
+bool session_next_check(const int32_t *next, size_t sequences, struct error *e)
+{
+    for (size_t i = 0; i < sequences; i++)
+        if (next[i] != LABEL_NONE && next[i] != 0 && next[i] != 1)
+            return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                        "wherry_batch.next of sequence %zu is %d: 0 is for a second part that comes after the first, 1 "
+                        "for one of elsewhere, and %d for sequences that do not count",
+                        i, (int)next[i], LABEL_NONE);
+    return true;
+}
+
 bool session_batch_check(const struct wherry_session *s, const wherry_batch *b, bool has_ids, struct error *e)
 {
     const wherry_model_config *config = &s->model->info.config;
@@ -56,6 +67,7 @@ bool session_batch_check(const struct wherry_session *s, const wherry_batch *b, 
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "token %u has the type %d: this model has %u", t,
                         (int)b->types[t], config->token_types);
     }
+    TRY(!b->next || !session_next(s) || session_next_check(b->next, b->sequences, e));
     return !b->labels || !session_labels(s) || session_labels_check(s, b->labels, tokens, e);
 }
 
@@ -83,6 +95,22 @@ static uint32_t fill_labels(struct wherry_session *s, const int32_t *labels, uin
         if (labels[t] == LABEL_NONE) continue;
         at[n] = t;
         words[n++] = (uint32_t)labels[t];
+    }
+    return n;
+}
+
+/* Likewise the first tokens of sequences with a label. */
+static uint32_t fill_next(struct wherry_session *s, const wherry_batch *batch)
+{
+    size_t most = (size_t)s->limits.tokens;
+    uint32_t *at = s->batch_u32 + BATCH_NEXT_FIRST * most, *next = s->batch_u32 + BATCH_NEXT * most,
+             *rows = s->batch_u32 + BATCH_NEXT_ROWS * most, n = 0;
+    memset(rows, 0xff, batch->offsets[batch->sequences] * sizeof *rows); /* NO_ROW */
+    for (uint32_t i = 0; i < batch->sequences; i++) {
+        if (batch->next[i] == LABEL_NONE) continue;
+        rows[batch->offsets[i]] = n;
+        at[n] = batch->offsets[i];
+        next[n++] = (uint32_t)batch->next[i];
     }
     return n;
 }
@@ -119,6 +147,7 @@ void session_batch_fill(struct wherry_session *s, const wherry_batch *batch, str
     uint32_t *rows = s->batch_u32 + BATCH_ROWS * most;
     for (uint32_t i = 0; i < batch->sequences; i++) rows[i] = batch->rows ? batch->rows[i] : 0;
     if (batch->labels && session_labels(s)) shape->labelled = fill_labels(s, batch->labels, tokens);
+    if (batch->next && session_next(s)) shape->next = fill_next(s, batch);
     s->lengths_sent &= same;
     s->types_sent &= same && !others;
 }
@@ -127,6 +156,12 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
 {
     TRY(session_batch_check(s, batch, true, e));
     session_batch_fill(s, batch, shape);
+    TRY(shape->next || !session_next(s) ||
+        fail(
+            e, WHERRY_STATUS_INVALID_ARGUMENT,
+            "no sequence of this batch has one of wherry_batch.next, which this session gives the loss of: each is %d, "
+            "or there are none",
+            LABEL_NONE));
     return shape->labelled || !session_labels(s) ||
            fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                 "no token of this batch has one of wherry_batch.labels, which this session gives the loss of: each is "
@@ -138,31 +173,44 @@ bool session_batch(struct wherry_session *s, const wherry_batch *batch, struct b
 static struct transfer tables_upload(struct wherry_session *s, const struct batch_shape *shape)
 {
     const uint32_t step[] = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32), s->step};
-    const uint32_t labelled = (uint32_t)shape->labelled;
+    const uint32_t labelled = (uint32_t)shape->labelled, next = (uint32_t)shape->next;
     bool sent = s->lengths_sent && !s->whole;
     size_t words = sent ? HEADER_WORDS : batch_fill(&s->tables, shape, s->words);
     if (sent && s->words[HEADER_SEED] == step[0] && s->words[HEADER_SEED + 1] == step[1] &&
-        s->words[HEADER_STEP] == step[2] && s->words[HEADER_LABELLED] == labelled)
+        s->words[HEADER_STEP] == step[2] && s->words[HEADER_LABELLED] == labelled && s->words[HEADER_NEXT] == next)
         words = 0;
     s->words[HEADER_LABELLED] = labelled;
+    s->words[HEADER_NEXT] = next;
     s->words[HEADER_SEED] = step[0];
     s->words[HEADER_SEED + 1] = step[1];
     s->words[HEADER_STEP] = step[2];
     return (struct transfer){s->steps[0].bindings[0].buffer, 0, 4 * words, s->words};
 }
 
-bool session_labels(const struct wherry_session *s)
+static bool has_list(const struct wherry_session *s, enum batch_data data)
 {
     for (int t = 0; t < s->graph.n_tensors; t++)
-        if (s->graph.tensors[t].role == TENSOR_BATCH && s->graph.tensors[t].data == BATCH_LABELS) return true;
+        if (s->graph.tensors[t].role == TENSOR_BATCH && s->graph.tensors[t].data == data) return true;
     return false;
+}
+
+bool session_labels(const struct wherry_session *s) { return has_list(s, BATCH_LABELS); }
+bool session_next(const struct wherry_session *s) { return has_list(s, BATCH_NEXT); }
+
+void session_bare_labels(const struct wherry_session *s, wherry_batch *batch)
+{
+    static const int32_t zeros[BARE_SEQUENCES];
+    batch->labels = session_labels(s) ? batch->ids : NULL;
+    batch->next = session_next(s) ? zeros : NULL;
 }
 
 static size_t list_bytes(const struct batch_shape *shape, enum batch_data data)
 {
-    bool labelled = data == BATCH_LABELLED || data == BATCH_LABELS;
+    bool labelled = data == BATCH_LABELLED || data == BATCH_LABELS,
+         next = data == BATCH_NEXT_FIRST || data == BATCH_NEXT;
     return 4 * (data == BATCH_ROWS ? (size_t)shape->sequences
                 : labelled         ? (size_t)shape->labelled
+                : next             ? (size_t)shape->next
                                    : (size_t)shape->tokens);
 }
 

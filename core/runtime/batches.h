@@ -17,10 +17,16 @@ enum { LABEL_NONE = -100 }; /* of wherry_batch.labels: the token does not count 
 /* What of the batch that was filled in the device does not have yet; their number. */
 int session_uploads(struct wherry_session *s, const struct batch_shape *shape,
                     struct transfer uploads[SESSION_UPLOADS]);
-/* Whether batches have labels of tokens: the output is the loss of masked tokens. */
+/* Whether batches have labels of tokens: the output is the loss of masked tokens; and whether they have labels of
+ * sequences, too: and of next sentences. */
 bool session_labels(const struct wherry_session *s);
-/* Whether each of them is a word, or says that there is none. */
+bool session_next(const struct wherry_session *s);
+/* Labels, where it has some, for a batch of at most BARE_SEQUENCES that only has to run: its ids, and zeros. */
+enum { BARE_SEQUENCES = 1024 };
+void session_bare_labels(const struct wherry_session *s, wherry_batch *batch);
+/* Whether each of them is a word, or says that there is none; and likewise those of sequences. */
 bool session_labels_check(const struct wherry_session *s, const int32_t *labels, size_t tokens, struct error *e);
+bool session_next_check(const int32_t *next, size_t sequences, struct error *e);
 /* The copy of a tensor, as long as it is in this batch, to or from `storage`. */
 struct transfer session_transfer(const struct wherry_session *s, const struct batch_shape *shape, int tensor,
                                  void *storage);

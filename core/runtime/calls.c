@@ -8,8 +8,7 @@
 /* Rows of a group's output at the limits: what tile sizes are chosen by. */
 static uint64_t call_rows(const struct call *call, const struct batch_shape *limits)
 {
-    uint32_t rows = call_get(call, CONST_ROWS, HEADER_TOKENS);
-    return rows == HEADER_SEQUENCES ? limits->sequences : rows == HEADER_LABELLED ? limits->labelled : limits->tokens;
+    return batch_rows(limits, call_get(call, CONST_ROWS, HEADER_TOKENS));
 }
 
 uint64_t session_scratch_bytes(const struct wherry_session *s, const struct call *call)

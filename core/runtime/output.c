@@ -72,6 +72,8 @@ static const struct {
     [WHERRY_OUTPUT_TOKEN_VECTORS] = {WHERRY_HEAD_NONE, "projected vectors of tokens", ""},
     [WHERRY_OUTPUT_ENTROPY] = {WHERRY_HEAD_VOCABULARY, "loss of masked tokens", "BertForMaskedLM"},
     [WHERRY_OUTPUT_WORDS] = {WHERRY_HEAD_VOCABULARY, "weights of words", "BertForMaskedLM"},
+    [WHERRY_OUTPUT_ENTROPY_NEXT] = {WHERRY_HEAD_VOCABULARY, "losses of masked tokens and next sentences",
+                                    "BertForPreTraining"},
 };
 
 /* What a module makes of each token, whatever else the model has. */
@@ -93,7 +95,7 @@ bool output_resolve(const struct wherry_model *model, const wherry_session_desc 
 {
     const wherry_model_info *info = &model->info;
     wherry_output output = options->output = own_output(desc, info);
-    if ((unsigned)output > WHERRY_OUTPUT_ENTROPY)
+    if ((unsigned)output > WHERRY_OUTPUT_ENTROPY_NEXT)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "output %d is none of wherry_output", (int)output);
     if (!output) return resolve_pool(model, desc, options, e) && check_dimensions(desc, options, info, e);
     if (desc->pool || desc->normalize || desc->dimensions)
@@ -105,6 +107,11 @@ bool output_resolve(const struct wherry_model *model, const wherry_session_desc 
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "this model (%.63s) has no %s: that takes one such as %s, with the head's weights",
                     info->architecture, needs[output].output, needs[output].models);
+    if (output == WHERRY_OUTPUT_ENTROPY_NEXT && !info->config.next_sentence)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "this model (%.63s) has no weights that tell next sentences (bert.pooler.dense and "
+                    "cls.seq_relationship): take a BertForPreTraining, or leave the next sentences out",
+                    info->architecture);
     options->pool = WHERRY_POOL_NONE;
     options->normalize = false;
     options->words = model->modules.words;

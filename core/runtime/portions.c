@@ -75,12 +75,9 @@ static bool measure_batch(struct wherry_session *s, struct error *e)
         left -= length;
         n++;
     }
-    const wherry_batch batch = {.struct_size = sizeof batch,
-                                .sequences = n,
-                                .offsets = offsets,
-                                .ids = ids,
-                                .labels = session_labels(s) ? ids : NULL};
+    wherry_batch batch = {.struct_size = sizeof batch, .sequences = n, .offsets = offsets, .ids = ids};
     struct batch_shape shape;
+    session_bare_labels(s, &batch);
     return session_batch(s, &batch, &shape, e) && measure(s, &shape, e);
 }
 

@@ -23,15 +23,28 @@ struct listing {
     struct kernel_program *program; /* the one at hand, which is large */
 };
 
+static bool text_of(const struct wherry_session *s, const struct program_told *told, struct kernel_program *out,
+                    struct error *e)
+{
+    return s->device->backend->program_text(s->device->handle, told->step, told->one_buffer, out, e);
+}
+
+/* The step of a session's call, as far as its program goes. */
+static struct step call_step(const struct wherry_session *s, int call)
+{
+    return (struct step){.name = s->groups[s->call_groups[call]].name,
+                         .kernel = s->calls[call].kernel,
+                         .launch = s->calls[call].launch,
+                         .f16 = s->f16,
+                         .bf16 = s->bf16,
+                         .call = &s->calls[call]};
+}
+
 static bool call_program(const struct wherry_session *s, int call, struct kernel_program *out, struct error *e)
 {
-    const struct step step = {.name = s->groups[s->call_groups[call]].name,
-                              .kernel = s->calls[call].kernel,
-                              .launch = s->calls[call].launch,
-                              .f16 = s->f16,
-                              .bf16 = s->bf16,
-                              .call = &s->calls[call]};
-    return s->device->backend->program_text(s->device->handle, &step, session_in_one_buffer(s), out, e);
+    const struct step step = call_step(s, call);
+    const struct program_told told = {.step = &step, .one_buffer = session_in_one_buffer(s)};
+    return text_of(s, &told, out, e);
 }
 
 static void listing_free(const struct host *host, struct listing *list)
@@ -58,16 +71,20 @@ static bool programs_list(const struct wherry_session *s, struct listing *list, 
     return true;
 }
 
+bool programs_are_ours(const struct wherry_session *s, struct error *e)
+{
+    return (s->device->backend->program_text && s->library != LIBRARY_WANTED) ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the kernels are %s: there are no programs that it compiles",
+                s->device->info.id, s->library == LIBRARY_WANTED ? "a library's" : "the host's own code");
+}
+
 /* listing_free it also after a failure. */
 static bool programs_of(const struct wherry_session *s, struct listing *list, struct error *e)
 {
     const struct host *host = &s->context->host;
     size_t n = (size_t)s->n_calls;
     *list = (struct listing){.n = 0};
-    if (!s->device->backend->program_text || s->library == LIBRARY_WANTED)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the kernels are %s: there are no programs that it compiles",
-                    s->device->info.id, s->library == LIBRARY_WANTED ? "a library's" : "the host's own code");
-    return (list->program = host_alloc(host, 1, sizeof *list->program, e)) &&
+    return programs_are_ours(s, e) && (list->program = host_alloc(host, 1, sizeof *list->program, e)) &&
            (list->hashes = host_alloc(host, n, sizeof *list->hashes, e)) &&
            (list->launches = host_alloc(host, n, sizeof *list->launches, e)) &&
            (list->calls = host_alloc(host, n, sizeof *list->calls, e)) && programs_list(s, list, e);
@@ -82,35 +99,52 @@ static void constants_text(const struct call *call, enum constant_role role, cha
     }
 }
 
-static bool tell(const struct wherry_session *s, const struct listing *list, int index,
-                 wherry_program_callback callback, void *user, bool *more, struct error *e)
+bool program_hash(const struct wherry_session *s, const struct program_told *told, struct kernel_program *room,
+                  uint64_t *hash, struct error *e)
+{
+    TRY(text_of(s, told, room, e));
+    *hash = kernel_program_hash(room);
+    return true;
+}
+
+bool program_tell(const struct wherry_session *s, const struct program_told *told, struct kernel_program *room,
+                  wherry_program_callback callback, void *user, bool *more, struct error *e)
 {
     wherry_constant values[CALL_MAX_CONSTANTS + 1];
     char work[512], sizes[512];
-    struct kernel_program *program = list->program;
-    int call = list->calls[index];
-    TRY(call_program(s, call, program, e));
-    for (int i = 0; i < program->n_constants; i++) values[i] = (wherry_constant){program->ids[i], program->values[i]};
-    constants_text(&s->calls[call], CONSTANT_WORK, work, sizeof work);
-    constants_text(&s->calls[call], CONSTANT_SIZE, sizes, sizeof sizes);
-    const wherry_program out = {.kernel = program->kernel.name,
-                                .language = program->spirv ? WHERRY_LANGUAGE_SPIRV : WHERRY_LANGUAGE_OPENCL_C,
-                                .code = program->kernel.data,
-                                .code_bytes = program->kernel.size,
-                                .options = program->options,
+    const struct call *call = told->step->call;
+    TRY(text_of(s, told, room, e));
+    for (int i = 0; i < room->n_constants; i++) values[i] = (wherry_constant){room->ids[i], room->values[i]};
+    constants_text(call, CONSTANT_WORK, work, sizeof work);
+    constants_text(call, CONSTANT_SIZE, sizes, sizeof sizes);
+    const wherry_program out = {.kernel = room->kernel.name,
+                                .language = room->spirv ? WHERRY_LANGUAGE_SPIRV : WHERRY_LANGUAGE_OPENCL_C,
+                                .code = room->kernel.data,
+                                .code_bytes = room->kernel.size,
+                                .options = room->options,
                                 .constants = values,
-                                .constant_count = (size_t)program->n_constants,
-                                .f16 = s->f16,
-                                .full_subgroups = program->full_subgroups,
-                                .subgroup_size = program->subgroup_size,
-                                .local_size = call_get(&s->calls[call], CONST_LOCAL_SIZE, 0),
-                                .group = s->groups[s->call_groups[call]].name,
-                                .launches = list->launches[index],
-                                .hash = list->hashes[index],
+                                .constant_count = (size_t)room->n_constants,
+                                .f16 = told->step->f16,
+                                .full_subgroups = room->full_subgroups,
+                                .subgroup_size = room->subgroup_size,
+                                .local_size = call_get(call, CONST_LOCAL_SIZE, 0),
+                                .group = told->group,
+                                .launches = told->launches,
+                                .hash = kernel_program_hash(room),
                                 .work = work,
                                 .sizes = sizes};
     *more = callback(&out, user);
     return true;
+}
+
+static bool tell(const struct wherry_session *s, const struct listing *list, int index,
+                 wherry_program_callback callback, void *user, bool *more, struct error *e)
+{
+    const int call = list->calls[index];
+    const struct step step = call_step(s, call);
+    const struct program_told told = {&step, s->groups[s->call_groups[call]].name, list->launches[index],
+                                      session_in_one_buffer(s)};
+    return program_tell(s, &told, list->program, callback, user, more, e);
 }
 
 wherry_status wherry_session_programs(wherry_session *session, wherry_program_callback callback, void *user)
@@ -128,10 +162,11 @@ wherry_status wherry_session_programs(wherry_session *session, wherry_program_ca
 
 /* ---- what they take ---- */
 
-void session_kernel_use(const struct wherry_session *s, int call, wherry_kernel_use *out)
+static void use_of(const struct wherry_session *s, const struct call *call, const struct program *program, int index,
+                   wherry_kernel_use *out)
 {
     struct kernel_usage usage;
-    s->device->backend->program_usage(s->device->handle, s->program, call, &usage);
+    s->device->backend->program_usage(s->device->handle, program, index, &usage);
     *out = (wherry_kernel_use){.registers = usage.registers,
                                .spilled_bytes = usage.spilled,
                                .shared_bytes = usage.shared,
@@ -139,12 +174,25 @@ void session_kernel_use(const struct wherry_session *s, int call, wherry_kernel_
                                .waves_most = usage.waves_most,
                                .subgroup_size = usage.subgroup,
                                .code_bytes = usage.code};
-    snprintf(out->name, sizeof out->name, "%s", s->calls[call].kernel);
-    if (!s->device->kernels_hash) return; /* sizes of a call are nothing to the host's kernels */
-    if (s->reasons[call])
+    snprintf(out->name, sizeof out->name, "%s", call->kernel);
+    if (s->device->kernels_hash) call_variant(call, out->variant); /* sizes are nothing to the host's kernels */
+}
+
+void session_kernel_use(const struct wherry_session *s, int call, wherry_kernel_use *out)
+{
+    use_of(s, &s->calls[call], s->program, call, out);
+    if (s->device->kernels_hash && s->reasons[call])
         snprintf(out->reason, sizeof out->reason, "%s: %s", kernel_class(out->name, s->device_limits.rungs),
                  s->reasons[call]);
-    call_variant(&s->calls[call], out->variant);
+}
+
+void kernel_describe(const struct wherry_session *s, const struct call *call, const struct program *program, int index,
+                     wherry_session_kernel *out)
+{
+    use_of(s, call, program, index, &out->use);
+    constants_text(call, CONSTANT_WORK, out->work, sizeof out->work);
+    constants_text(call, CONSTANT_SIZE, out->sizes, sizeof out->sizes);
+    out->local_size = call_get(call, CONST_LOCAL_SIZE, 0);
 }
 
 wherry_status wherry_session_kernels(wherry_session *session, wherry_session_kernel *kernels, size_t *count)
@@ -161,11 +209,9 @@ wherry_status wherry_session_kernels(wherry_session *session, wherry_session_ker
     for (int i = 0; ok && i < list.n && (size_t)i < room; i++) {
         wherry_session_kernel *out = &kernels[i];
         *out = (wherry_session_kernel){.launches = list.launches[i], .hash = list.hashes[i]};
+        kernel_describe(session, &session->calls[list.calls[i]], session->program, list.calls[i], out);
         session_kernel_use(session, list.calls[i], &out->use);
         snprintf(out->group, sizeof out->group, "%s", session->groups[session->call_groups[list.calls[i]]].name);
-        constants_text(&session->calls[list.calls[i]], CONSTANT_WORK, out->work, sizeof out->work);
-        constants_text(&session->calls[list.calls[i]], CONSTANT_SIZE, out->sizes, sizeof out->sizes);
-        out->local_size = call_get(&session->calls[list.calls[i]], CONST_LOCAL_SIZE, 0);
     }
     listing_free(&context->host, &list);
     return context_status(context, ok);

@@ -217,7 +217,7 @@ static void check_run(struct check *c, struct wherry_session *s)
     uint32_t offsets[MOST + 1] = {0};
     int32_t ids[MOST];
     wherry_batch batch = {.struct_size = sizeof batch, .offsets = offsets, .ids = ids};
-    batch.labels = session_labels(s) ? ids : NULL;
+    session_bare_labels(s, &batch);
     wherry_verify_summary summary = {.struct_size = sizeof summary};
     uint32_t tokens = (uint32_t)s->limits.tokens, length = s->limits.sequences > 1 ? 1 : s->limits.longest;
     for (uint32_t i = 0; i < tokens; i++) ids[i] = (int32_t)(i % small_words(s->model));

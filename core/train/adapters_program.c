@@ -12,8 +12,8 @@ static uint32_t tiles(uint32_t size, uint32_t tile) { return (uint32_t)divide_up
 
 static uint32_t groups_of(const struct adapters *a, const struct adapted_matrix *m, enum adapter_kernel kernel)
 {
-    const uint32_t rows = tiles(m->words[MATRIX_ROWS], ADAPTER_TILE),
-                   columns = tiles(m->words[MATRIX_COLUMNS], ADAPTER_TILE);
+    const uint32_t tile = kernel == MERGE ? ADAPTER_TILE : ADAPTER_SPAN;
+    const uint32_t rows = tiles(m->words[MATRIX_ROWS], tile), columns = tiles(m->words[MATRIX_COLUMNS], tile);
     return kernel == MERGE ? rows * columns : (rows + columns) * tiles(a->rank, ADAPTER_RANKS);
 }
 
@@ -50,8 +50,8 @@ static uint32_t *groups_add(const struct adapters *a, const struct adapted_matri
         for (uint32_t column = 0; column < columns; column += ADAPTER_TILE)
             entry = group_add(entry, matrix, row, column, 0);
     for (uint32_t k = 0; kernel == DIFFERENTIATE && k < a->rank; k += ADAPTER_RANKS) {
-        for (uint32_t row = 0; row < rows; row += ADAPTER_TILE) entry = group_add(entry, matrix, row, k, GROUP_OF_B);
-        for (uint32_t column = 0; column < columns; column += ADAPTER_TILE)
+        for (uint32_t row = 0; row < rows; row += ADAPTER_SPAN) entry = group_add(entry, matrix, row, k, GROUP_OF_B);
+        for (uint32_t column = 0; column < columns; column += ADAPTER_SPAN)
             entry = group_add(entry, matrix, column, k, GROUP_OF_A);
     }
     return entry;
@@ -97,12 +97,12 @@ struct adapters_bytes adapters_bytes(const struct adapters *a)
 
 /* ---- steps ---- */
 
-static bool calls_make(struct adapters *a, struct error *e)
+bool adapters_calls(const struct wherry_session *session, struct call out[ADAPTER_KERNELS], struct error *e)
 {
     static const char *const kernels[ADAPTER_KERNELS] = {"adapter_gradient", "adapter_merge"};
     for (int kernel = 0; kernel < ADAPTER_KERNELS; kernel++) {
-        elements_call(a->session, kernels[kernel], &a->calls[kernel]);
-        TRY(elements_runs(a->session, &a->calls[kernel], a->session->f16, "can't train adapters", e));
+        elements_call(session, kernels[kernel], &out[kernel]);
+        TRY(elements_runs(session, &out[kernel], session->f16, "can't train adapters", e));
     }
     return true;
 }
@@ -147,7 +147,7 @@ bool adapters_program_create(struct adapters *a, struct error *e)
     const struct backend *backend = s->device->backend;
     const size_t n_steps = (size_t)a->n_launches * ADAPTER_KERNELS;
     struct program_info info;
-    TRY(calls_make(a, e) && tables_make(a, e));
+    TRY(adapters_calls(a->session, a->calls, e) && tables_make(a, e));
     if (!(a->steps = host_alloc(host, n_steps, sizeof *a->steps, e)) ||
         !(a->grids = host_alloc(host, n_steps, sizeof *a->grids, e)) ||
         !(a->header = backend->buffer_create(s->device->handle, ADAPTER_HEADER, e)) ||

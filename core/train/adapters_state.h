@@ -54,6 +54,8 @@ struct adapters {
 
 /* Finds the tables' bytes; the launches are planned. */
 void adapters_tables_plan(struct adapters *a);
+/* The kernels' calls, without memory. */
+bool adapters_calls(const struct wherry_session *session, struct call out[ADAPTER_KERNELS], struct error *e);
 bool adapters_program_create(struct adapters *a, struct error *e);
 void adapters_program_destroy(struct adapters *a);
 

@@ -24,6 +24,8 @@ struct buckets_desc {
 /* All processes call it. */
 struct buckets *buckets_create(const struct buckets_desc *desc, struct error *e);
 void buckets_destroy(struct buckets *buckets); /* accepts NULL */
+/* What runs their kernels. */
+const struct schedule *buckets_schedule(const struct buckets *buckets, struct program **program);
 /* Bytes of the device's memory that messages take. */
 uint64_t buckets_bytes(const struct buckets *buckets); /* NULL: 0 */
 /* Of how they are divided, which all processes do alike. */

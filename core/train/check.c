@@ -9,6 +9,7 @@ enum { SEQUENCES = 2, TOKENS = 16 };
 static void small_batch(const struct wherry_trainer *t, uint32_t offsets[SEQUENCES + 1], int32_t ids[TOKENS],
                         int32_t labels[TOKENS], wherry_batch *out)
 {
+    static const int32_t next[SEQUENCES] = {0, 1};
     const struct wherry_session *s = t->session;
     uint32_t first = 11, second = TOKENS - 11, vocabulary = s->model->info.config.vocabulary;
     uint64_t number = 1;
@@ -22,8 +23,12 @@ static void small_batch(const struct wherry_trainer *t, uint32_t offsets[SEQUENC
         ids[i] = (int32_t)((number >> 33) % vocabulary);
     }
     for (uint32_t i = 0; i < first + second; i++) labels[i] = i % 5 == 1 ? ids[first + second - 1 - i] : LABEL_NONE;
-    *out = (wherry_batch){
-        .struct_size = sizeof *out, .sequences = SEQUENCES, .offsets = offsets, .ids = ids, .labels = labels};
+    *out = (wherry_batch){.struct_size = sizeof *out,
+                          .sequences = SEQUENCES,
+                          .offsets = offsets,
+                          .ids = ids,
+                          .labels = labels,
+                          .next = next};
 }
 
 static bool check(struct wherry_trainer *t, const wherry_batch *batch, struct error *e)

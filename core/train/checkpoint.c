@@ -16,8 +16,8 @@ static const char data_name[] = "data";
 static const char *const part_names[] = {[OPTIMIZER_FIRST] = "first", [OPTIMIZER_SECOND] = "second"};
 enum { FORMAT = 1, PREFIXED = TENSOR_NAME + 16 };
 
-static const char *const losses[] = {"",       "contrastive", "cosent", "cosine",     "vectors",
-                                     "margin", "classes",     "binary", "regression", "masked"};
+static const char *const losses[] = {"",        "contrastive", "cosent",     "cosine", "vectors",        "margin",
+                                     "classes", "binary",      "regression", "masked", "masked and next"};
 static const char *const optimizers[] = {"adamw", "lamb", "sgd"};
 
 /* ---- writing ---- */

@@ -41,7 +41,7 @@ static bool losses_add(struct wherry_trainer *t, const wherry_batch *batches, si
 static bool masked_evaluate(struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches, size_t rows,
                             const wherry_targets *targets, double *loss, float *out, struct error *e)
 {
-    double all = trainer_share(t, targets, 0, rows), sum = 0;
+    double all = trainer_share(t, targets, 0, rows), next = masked_next(t, batches, n_batches), sum = 0;
     if (!(all > 0)) return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "no token has a label that counts");
     TRY(view_session(t, e));
     for (size_t b = 0, first = 0, n; b < n_batches; b++, first += n) {
@@ -52,11 +52,12 @@ static bool masked_evaluate(struct wherry_trainer *t, const wherry_batch *batche
         labels = trainer_share(t, targets, first, n);
         snprintf(where, sizeof where, "batch %zu", b);
         if (labels > 0) {
-            if (!masked_forward(t->view.session, &batches[b], targets->labels + first, NULL, labels, &one, total))
+            if (!masked_forward(t->view.session, &batches[b], targets->labels + first, NULL,
+                                masked_counts(labels, labels / all, next), &one, total))
                 return fail_in(e, where);
             sum += labels / all * one;
         }
-        if (out) memcpy(out + b * MASKED_FLOATS, total, sizeof total);
+        if (out) memcpy(out + b * t->row_floats, total, t->row_floats * sizeof *total);
     }
     *loss = sum;
     return true;

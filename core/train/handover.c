@@ -9,7 +9,7 @@
 #include "train/elements.h"
 #include "train/state.h"
 
-enum { TAKE, GIVE, KERNELS, HEADER_BYTES = MEMORY_ALIGNMENT };
+enum { TAKE, GIVE, KERNELS = HANDOVER_CALLS, HEADER_BYTES = MEMORY_ALIGNMENT };
 
 struct handover {
     const struct wherry_session *session;
@@ -31,8 +31,7 @@ struct handover {
 static bool call_make(struct handover *h, int kernel, const char *name, struct error *e)
 {
     const struct wherry_session *s = h->session;
-    struct call *call = &h->calls[kernel];
-    elements_call(s, name, call);
+    const struct call *call = &h->calls[kernel];
     h->grids[kernel] = (struct grid){HANDOVER_GROUPS, 1, 1};
     h->steps[kernel] = (struct step){.name = name,
                                      .kernel = name,
@@ -77,12 +76,26 @@ static void steps_fill(struct handover *h, const struct optimizer *o)
     bind_tensor(h, GIVE, SLOT_Y, true, s, s->graph.out_gradient);
 }
 
+static const char *const names[KERNELS] = {"handover_take", "handover_give"};
+
+void handover_calls(const struct wherry_session *session, struct call out[HANDOVER_CALLS])
+{
+    for (int kernel = 0; kernel < KERNELS; kernel++) elements_call(session, names[kernel], &out[kernel]);
+}
+
+const struct schedule *handover_schedule(const struct handover *h, struct program **program)
+{
+    *program = h->program;
+    return &h->schedule;
+}
+
 static bool make(struct handover *h, const struct optimizer *o, struct error *e)
 {
     const struct wherry_session *s = h->session;
     const struct backend *backend = s->device->backend;
     struct program_info info;
-    TRY(call_make(h, TAKE, "handover_take", e) && call_make(h, GIVE, "handover_give", e));
+    handover_calls(s, h->calls);
+    TRY(call_make(h, TAKE, names[TAKE], e) && call_make(h, GIVE, names[GIVE], e));
     if (!(h->header = backend->buffer_create(s->device->handle, HEADER_BYTES, e))) return false;
     TRY(backend->buffer_write(s->device->handle, h->header, 0, h->words, HEADER_BYTES, e)); /* not active */
     steps_fill(h, o);

@@ -14,6 +14,10 @@ struct handover;
 /* The session is prepared; it, the loss and the optimizer, which is the session's, outlive it. NULL: failed. */
 struct handover *handover_create(const struct wherry_session *session, const struct loss *loss,
                                  const struct optimizer *optimizer, struct error *e);
+/* The kernels' calls, without memory, and what runs them. */
+enum { HANDOVER_CALLS = 2 };
+void handover_calls(const struct wherry_session *session, struct call out[HANDOVER_CALLS]);
+const struct schedule *handover_schedule(const struct handover *handover, struct program **program);
 void handover_destroy(struct handover *handover); /* accepts NULL */
 /* The first `rows` of the session's output, of its last forward pass, become the loss's rows from number `at` on.
  * `first`: of a step, whose flags begin with it. */

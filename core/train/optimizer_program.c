@@ -20,7 +20,7 @@ static uint32_t form_of(const struct optimizer *o)
     }
 }
 
-static bool calls_make(struct optimizer *o, enum way way, struct error *e)
+bool optimizer_calls_make(struct optimizer *o, enum way way, struct error *e)
 {
     const uint32_t direct = way == WAY_DIRECT ? OPTIMIZER_DIRECT : 0;
     const uint32_t forms[PHASES] = {direct, OPTIMIZER_SUM_NORM, form_of(o) | direct, OPTIMIZER_SUM_RATIOS,
@@ -150,7 +150,7 @@ bool optimizer_way_create(struct optimizer *o, enum way way, struct error *e)
     const size_t most = (size_t)o->arena.n_launches * (PHASES + 2 * (size_t)o->arena.sums) + PHASES;
     struct program_info info;
     if (w->program) return true;
-    TRY(calls_make(o, way, e));
+    TRY(optimizer_calls_make(o, way, e));
     if (!w->steps && !(w->steps = host_alloc(host, most, sizeof *w->steps, e))) return false;
     if (!w->grids && !(w->grids = host_alloc(host, most, sizeof *w->grids, e))) return false;
     const int n_steps = steps_fill(o, way);

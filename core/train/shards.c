@@ -35,7 +35,7 @@ size_t sharding_table(const struct wherry_trainer *t)
 {
     const struct graph *g = &t->session->graph;
     const size_t gradients = wherry_gradient_count(t->session);
-    for (size_t n = 0; n < gradients && t->loss_kind != WHERRY_LOSS_MASKED; n++) {
+    for (size_t n = 0; n < gradients && !trainer_masked(t); n++) {
         int gradient = session_gradient(t->session, n), weight = g->tensors[gradient].gradient_of;
         struct matrix_order order;
         if (g->tensors[weight].weight != WEIGHT_WORD || t->weights.gradients[n].frozen) continue;

@@ -65,6 +65,8 @@ static inline bool phase_sums(enum phase phase) { return phase == PHASE_NORM || 
 void optimizer_program_plan(struct optimizer *o);
 /* Makes what the programs read. The arena is there. */
 bool optimizer_program_create(struct optimizer *o, struct error *e);
+/* The kernels' calls of a way, without memory; those of phases that the kind has not, too. */
+bool optimizer_calls_make(struct optimizer *o, enum way way, struct error *e);
 /* Makes a program where it is not made yet. */
 bool optimizer_way_create(struct optimizer *o, enum way way, struct error *e);
 void optimizer_program_destroy(struct optimizer *o);

@@ -65,10 +65,10 @@ static bool loss_begin(struct wherry_trainer *t, struct task *task, size_t first
     return loss_submit(t->loss, n, &targets, (float)optimizer_scale(t->optimizer), e);
 }
 
-/* Both passes of one batch with `labels` tokens that count, which are `share` of the step's. The loss is waited for
- * while the backward pass runs. */
-static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch, size_t first, double labels,
-                       double share, struct error *e)
+/* Both passes of one batch, whose labels are `share` of the step's. The loss is waited for while the backward pass
+ * runs. */
+static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch, size_t first,
+                       struct masked_counts counts, double share, struct error *e)
 {
     const wherry_step step = trainer_masks(t, 0, batch);
     float gradient[MASKED_FLOATS];
@@ -77,10 +77,10 @@ static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch
     snprintf(where, sizeof where, "batch %zu", batch);
     if (!masked_submit(t->session, &task->batches[batch], task->targets->labels + first, &step, e))
         return fail_in(e, where);
-    masked_gradient(labels, optimizer_scale(t->optimizer), gradient);
-    TRY(session_gradient_give(t->session, gradient, MASKED_FLOATS, e) && session_backward_given(t->session, e));
+    masked_gradient(counts, optimizer_scale(t->optimizer), gradient);
+    TRY(session_gradient_give(t->session, gradient, t->row_floats, e) && session_backward_given(t->session, e));
     TRY(gradients_hand(t, task, share, e));
-    if (!masked_loss(t->session, labels, &loss, e)) return fail_in(e, where);
+    if (!masked_loss(t->session, counts, &loss, e)) return fail_in(e, where);
     task->loss += share * loss;
     return true;
 }
@@ -90,14 +90,14 @@ static bool masked_add(struct wherry_trainer *t, struct task *task, size_t batch
 /* Each batch for itself: its rows' gradients do not depend on the others'. */
 static bool batches_add(struct wherry_trainer *t, struct task *task, struct error *e)
 {
-    double all;
+    double all, next = masked_next(t, task->batches, task->n_batches);
     TRY(trainer_share_all(t, task->targets, task->rows, &all, e));
     for (size_t b = 0, first = 0, n; b < task->n_batches; b++, first += n) {
         n = trainer_batch_rows(t, &task->batches[b]);
         double share = trainer_share(t, task->targets, first, n) / all;
         if (!(share > 0)) continue;
         if (trainer_masked(t)) {
-            TRY(masked_add(t, task, b, first, share * all, share, e));
+            TRY(masked_add(t, task, b, first, masked_counts(share * all, share, next), share, e));
             continue;
         }
         TRY(forward(t, task, b, e) && handover_take(t->handover, n, 0, !task->given, e));

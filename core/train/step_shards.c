@@ -91,18 +91,18 @@ static bool gradients_add(struct wherry_trainer *t, const float *gradient, size_
            shard_add(t, weight, e);
 }
 
-/* Both passes of a batch whose loss is in the session's graph, with `labels` tokens that count. */
+/* Both passes of a batch whose loss is in the session's graph. */
 static bool masked_add(struct wherry_trainer *t, const struct task *task, size_t shard, size_t batch, size_t first,
-                       double labels, double share, bool last, struct error *e)
+                       struct masked_counts counts, double share, bool last, struct error *e)
 {
     const wherry_step step = trainer_masks(t, shard, batch);
     float gradient[MASKED_FLOATS];
     double loss;
     if (!masked_submit(t->session, &task->shards[shard].batches[batch], task->targets->labels + first, &step, e))
         return fail_in_batch(shard, batch, e);
-    masked_gradient(labels, optimizer_scale(t->optimizer), gradient);
-    TRY(gradients_add(t, gradient, MASKED_FLOATS, share, last, e));
-    if (!masked_loss(t->session, labels, &loss, e)) return fail_in_batch(shard, batch, e);
+    masked_gradient(counts, optimizer_scale(t->optimizer), gradient);
+    TRY(gradients_add(t, gradient, t->row_floats, share, last, e));
+    if (!masked_loss(t->session, counts, &loss, e)) return fail_in_batch(shard, batch, e);
     t->sharding.results[shard].loss += share * loss;
     return true;
 }
@@ -140,8 +140,9 @@ static size_t last_of(struct wherry_trainer *t, const struct task *task, size_t 
     return last;
 }
 
-/* Rows' gradients do not depend on each other. */
-static bool shard_alone(struct wherry_trainer *t, const struct task *task, size_t v, double all, struct error *e)
+/* Rows' gradients do not depend on each other. `all` labels are in the step, and `next` of sequences. */
+static bool shard_alone(struct wherry_trainer *t, const struct task *task, size_t v, double all, double next,
+                        struct error *e)
 {
     const wherry_shard *shard = &task->shards[v];
     struct shard_result *result = &t->sharding.results[v];
@@ -151,7 +152,7 @@ static bool shard_alone(struct wherry_trainer *t, const struct task *task, size_
         double loss, share = trainer_share(t, task->targets, first, n) / all;
         if (!(share > 0)) continue;
         if (trainer_masked(t)) {
-            TRY(masked_add(t, task, v, b, first, share * all, share, b == end, e));
+            TRY(masked_add(t, task, v, b, first, masked_counts(share * all, share, next), share, b == end, e));
             continue;
         }
         TRY(sharding_room(t, n, e) && forward(t, task, v, b, t->rows, n, e) && loss_of(t, task, first, n, &loss, e));
@@ -164,14 +165,16 @@ static bool shard_alone(struct wherry_trainer *t, const struct task *task, size_
 static bool shards_add(struct wherry_trainer *t, const struct task *task, struct error *e)
 {
     struct sharding *s = &t->sharding;
-    double all;
+    double all, next = 0;
     TRY(trainer_share_all(t, task->targets, task->rows, &all, e));
+    for (size_t v = 0; v < task->n_shards; v++)
+        next += masked_next(t, task->shards[v].batches, task->shards[v].n_batches);
     for (size_t v = 0; v < task->n_shards; v++)
         s->there[v] = trainer_share(t, task->targets, s->rows[v], s->rows[v + 1] - s->rows[v]) > 0;
     TRY(shards_begin(t, task->shards, task->n_shards, e));
     for (size_t v = task->end; v-- > task->first;) {
         shard_begin(t, v);
-        TRY(shard_alone(t, task, v, all, e) && shard_end(t, e));
+        TRY(shard_alone(t, task, v, all, next, e) && shard_end(t, e));
     }
     return true;
 }

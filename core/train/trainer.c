@@ -29,7 +29,7 @@ static bool descs_check(const wherry_session_desc *session, const wherry_trainer
     if (session->only || session->keep_intermediates || (session->training && session->training->stack))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "a trainer's session is of a whole model: only, keep_intermediates and stack are not for it");
-    if (loss->loss < WHERRY_LOSS_CONTRASTIVE || loss->loss > WHERRY_LOSS_MASKED)
+    if (loss->loss < WHERRY_LOSS_CONTRASTIVE || loss->loss > WHERRY_LOSS_MASKED_NEXT)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_loss", (int)loss->loss);
     if ((unsigned)o->kind > WHERRY_OPTIMIZER_SGD)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_optimizer", (int)o->kind);
@@ -70,7 +70,8 @@ static bool descs_copy(struct wherry_trainer *t, const wherry_session_desc *sess
     t->optimizer_desc.frozen = NULL; /* their names are in the list of weights */
     t->loss_kind = desc->loss->loss;
     t->seed = desc->seed;
-    if (trainer_masked(t)) t->session_desc.output = WHERRY_OUTPUT_ENTROPY;
+    if (trainer_masked(t))
+        t->session_desc.output = trainer_next(t) ? WHERRY_OUTPUT_ENTROPY_NEXT : WHERRY_OUTPUT_ENTROPY;
     t->columns = trainer_masked(t)     ? 1
                  : desc->loss->columns ? desc->loss->columns
                                        : loss_columns((enum loss_kind)(desc->loss->loss - 1));

@@ -95,18 +95,34 @@ bool trainer_change_end(struct wherry_trainer *t, double loss, wherry_step_resul
 
 /* ---- masked.c ---- */
 
-enum { MASKED_FLOATS = 2 }; /* a row of the output: the sum of the labels' losses, and how many were told right */
-static inline bool trainer_masked(const struct wherry_trainer *t) { return t->loss_kind == WHERRY_LOSS_MASKED; }
+/* Floats at most of a row of the output (wherry_trainer.row_floats): the sum of the labels' losses, and how many were
+ * told right; and the same of next sentences. */
+enum { MASKED_FLOATS = 4 };
+static inline bool trainer_next(const struct wherry_trainer *t) { return t->loss_kind == WHERRY_LOSS_MASKED_NEXT; }
+static inline bool trainer_masked(const struct wherry_trainer *t)
+{
+    return t->loss_kind == WHERRY_LOSS_MASKED || trainer_next(t);
+}
+/* By how much a batch's two sums are divided. */
+struct masked_counts {
+    double labels; /* that it has */
+    double next;   /* 0: there is no such loss */
+};
 bool masked_check(const struct wherry_trainer *t, const wherry_batch *batch, const int32_t *labels, struct error *e);
-/* The mean loss of a batch with `count` labels; false: the context has the error. */
+/* Sequences of batches that have a label. */
+double masked_next(const struct wherry_trainer *t, const wherry_batch *batches, size_t n_batches);
+/* Of a batch that has `share` of all labels of a step, `next_all` sequences of which have one: such that its loss times
+ * its share is what it adds to the step's. */
+struct masked_counts masked_counts(double labels, double share, double next_all);
+/* The loss of a batch; false: the context has the error. */
 bool masked_forward(struct wherry_session *session, const wherry_batch *batch, const int32_t *labels,
-                    const wherry_step *step, double count, double *loss, float total[MASKED_FLOATS]);
+                    const wherry_step *step, struct masked_counts counts, double *loss, float total[MASKED_FLOATS]);
 /* The same, submitted; masked_loss waits for it, at any time before the next forward pass. */
 bool masked_submit(struct wherry_session *session, const wherry_batch *batch, const int32_t *labels,
                    const wherry_step *step, struct error *e);
-bool masked_loss(struct wherry_session *session, double count, double *loss, struct error *e);
-/* The gradient of that mean, times `scale`. */
-void masked_gradient(double count, double scale, float gradient[MASKED_FLOATS]);
+bool masked_loss(struct wherry_session *session, struct masked_counts counts, double *loss, struct error *e);
+/* Its gradient, times `scale`. */
+void masked_gradient(struct masked_counts counts, double scale, float gradient[MASKED_FLOATS]);
 
 /* ---- weights.c ---- */
 

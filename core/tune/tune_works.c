@@ -19,10 +19,7 @@ static void describe_work(const struct tune *t, const struct call *call, char te
 {
     static const char *const forms[] = {"NT", "NN", "TN"};
     uint32_t form = call_get(call, CONST_FORM, GEMM_NT), n = call_get(call, CONST_N, 1), runtime = call_runtime(call);
-    uint32_t of = call_get(call, CONST_ROWS, HEADER_TOKENS);
-    unsigned long long rows = of == HEADER_SEQUENCES  ? t->shape.sequences
-                              : of == HEADER_LABELLED ? t->shape.labelled
-                                                      : t->shape.tokens;
+    unsigned long long rows = batch_rows(&t->shape, call_get(call, CONST_ROWS, HEADER_TOKENS));
     const char *kernel = kernel_base(call->kernel);
     if (!strcmp(kernel, "gemm"))
         snprintf(text, 64, "%llu x %llu x %llu %s", runtime == RUNTIME_M ? rows : call_get(call, CONST_M, 1),
@@ -57,10 +54,7 @@ struct work {
 
 static uint64_t rows_of(const struct wherry_session *s, const struct call *call)
 {
-    uint32_t rows = call_get(call, CONST_ROWS, HEADER_TOKENS);
-    return rows == HEADER_SEQUENCES  ? s->limits.sequences
-           : rows == HEADER_LABELLED ? s->limits.labelled
-                                     : s->limits.tokens;
+    return batch_rows(&s->limits, call_get(call, CONST_ROWS, HEADER_TOKENS));
 }
 
 static struct sizes sizes_of(const struct wherry_session *s, struct call *call, const struct call *before)

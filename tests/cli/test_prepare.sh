@@ -52,6 +52,30 @@ for p in json.load(open(os.path.join(folder, "programs.json")))["programs"]:
 P
 fi
 
+# ---- trainers: kernels of losses, optimizers, adapters and messages, too ----
+trainer=(--config minilm-l6 --layers 1 --batch 2 --seq 16 --plan flash --dtype f16)
+if "$wherry" prepare "${small[@]}" --target nothing --dump "$work/x" 2>&1 | grep -q amd-gfx1100; then
+    expect 0 '' "$wherry" prepare "${trainer[@]}" --task mlm --wire f16 --target amd-gfx1100 --dump "$work/mlm"
+    expect 0 '' "$wherry" prepare "${trainer[@]}" --task contrastive --optimizer lamb --lora 4 --wire f32 \
+        --target amd-gfx1100 --dump "$work/contrastive"
+    expect 0 '' "$wherry" prepare "${trainer[@]}" --task scored --target amd-gfx1100 --dump "$work/scored"
+    check "$python" - "$work/mlm" "$work/contrastive" "$work/scored" <<'P'
+import json, os, sys
+have = set()
+for folder in sys.argv[1:]:
+    for p in json.load(open(os.path.join(folder, "programs.json")))["programs"]:
+        assert os.path.exists(os.path.join(folder, p["file"])) and p["local_size"] and p["sizes"], p
+        have.add(p["kernel"])
+kernels = {"entropy", "entropy_sum", "entropy_backward", "pick", "pairs", "take", "loss", "loss_sum", "loss_backward",
+           "handover_take", "handover_give", "optimizer_add", "optimizer_step", "optimizer_sum", "adapter_gradient",
+           "adapter_merge", "bucket_add", "bucket_scan", "bucket_pack", "bucket_sum", "bucket_unpack"}
+assert kernels <= have, kernels - have
+P
+fi
+expect 2 'leave --train' "$wherry" prepare "${trainer[@]}" --task mlm --train --device reference
+expect 2 'go with --task' "$wherry" prepare "${trainer[@]}" --optimizer lamb --device reference
+expect 4 'no programs' "$wherry" prepare "${trainer[@]}" --task mlm --dtype f32 --device reference
+
 # ---- the host's own devices have no programs, and are prepared all the same ----
 expect 4 'no programs' "$wherry" prepare "${small[@]}" --device reference --dump "$work/reference"
 expect 0 '' "$wherry" prepare "${small[@]}" --device reference
@@ -70,6 +94,14 @@ for device in ${WHERRY_TEST_DEVICES:-opencl:0 vulkan:0}; do
     expect 0 '' "${prepare[@]}"
     check has '^gemm '
     case $device in opencl:*) check has ', 0 compiled now' ;; esac # lavapipe compiles at the first dispatch
+    case $device in # lavapipe tells nothing of its kernels
+        opencl:*)
+            expect 0 '' "$wherry" prepare --quiet "${trainer[@]}" --dtype f32 --task contrastive --lora 4 --wire f16 --device "$device" \
+                --cache "${WHERRY_TEST_CACHE:-$work}/prepare" --json
+            check json "{'take', 'optimizer_step', 'adapter_merge', 'bucket_sum', 'handover_give'} <= {k['kernel'] for k in d['sessions'][0]['kernels']}"
+            check json "all(k['launches'] and k['local_size'] for k in d['sessions'][0]['kernels'])"
+            ;;
+    esac
 done
 printf '%d checks passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

@@ -153,5 +153,6 @@ bad 3 'nowhere.jsonl' --task contrastive --data nowhere.jsonl
 bad 2 'fits none' --task contrastive --data data.jsonl --freeze 'nothing.*'
 bad 3 'no classifier' --task classify --data data.jsonl
 bad 3 'head' --task mlm --data data.jsonl
+bad 2 'next-sentence is for --task mlm' --task contrastive --data data.jsonl --next-sentence
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

@@ -294,6 +294,37 @@ def tokens(work, model):
         same(said["loss"], loss / count, "tokens' loss", 1e-4)
 
 
+def pretraining(work):
+    """BERT's: a new model tells which of two halves belong together; the folder has the weights for it."""
+    folder, texts = work.path("pretraining"), work.path("texts.txt")
+    write_model(folder, "Sequence", LABELS)
+    os.remove(os.path.join(folder, "model.safetensors"))
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        json.dump({**config, "architectures": ["BertForPreTraining"]}, file)
+    rows = [{"text": "%s boat" % a, "next": a == b, "pair": "%s water" % b}
+            for a in LETTERS[:6] for b in (a, chooser.choice(LETTERS[:6]))]
+    out, said = work.train(folder, "mlm", rows, rows[:8], "--next-sentence", "--init", "random")
+    assert 0 <= said["next sentences"] <= 1 and 0 <= said["accuracy"] <= 1, said
+    with open(os.path.join(out, "model.safetensors"), "rb") as file:
+        names = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    for name in ("bert.pooler.dense.weight", "cls.seq_relationship.weight", "cls.seq_relationship.bias"):
+        command.checks += 1
+        assert name in names, sorted(names)
+    assert names["cls.seq_relationship.weight"]["shape"] == [2, make_model.HIDDEN]
+    if transformers:
+        other, told = transformers.BertForPreTraining.from_pretrained(out, output_loading_info=True)
+        assert not told["missing_keys"] and not told["unexpected_keys"], told
+    with open(texts, "w", encoding="utf-8") as file:
+        file.write("".join("%s boat\n" % letter for letter in LETTERS))
+    again = work.path("again")
+    run("train", "-m", out, "-d", DEVICE, "-q", "--task", "mlm", "--next-sentence", "--data", texts, "--steps", "3",
+        "--batch", "8", "--shards", "4", "--out", again)
+    with open(os.path.join(again, "model.safetensors"), "rb") as file:
+        assert json.loads(file.read(int.from_bytes(file.read(8), "little"))).keys() == names.keys()
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="wherry-train-tasks-") as folder:
         work = Work(folder)
@@ -308,6 +339,7 @@ def main():
         classify(work, work.path("classes"))
         regress(work, work.path("number"))
         tokens(work, work.path("tokens"))
+        pretraining(work)
     print("%d checks passed%s" % (command.checks, "" if transformers else "; transformers is not here"))
 
 

@@ -3,6 +3,7 @@
 
 Usage: make_trainer.py           writes trainer/ beside this script
        make_trainer.py --check   compares trainer/ with what this PyTorch says, writes nothing; exit 1 if they differ
+Names of cases after it: these alone.
 
 Needs torch, transformers, safetensors and numpy. The models, the gradients and the optimizers but LAMB are theirs, in
 float64; losses and schedules are written here as sentence-transformers and transformers have them, LAMB as
@@ -13,6 +14,7 @@ trainer/CASE/run.safetensors                  little-endian; a step's sequences 
   offsets      I32 [steps][sequences + 1]
   ids          I32 [all tokens of all steps]
   labels       I32 [steps][n], or values F32 [steps][n], or neither; of masked models labels are [all tokens of all steps]
+  types        I32 [all tokens of all steps], next I32 [steps][sequences], of BERT's pretraining
   loss, norm, rate   F64 [steps]: of the step; the gradient's norm before it is limited
   float32      F64 [2]: the largest relative difference of a loss, and of a weight after, when torch computes in float32:
                of a weight the norm of the difference by the norm of the weight
@@ -27,7 +29,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.numpy import load_file, save_file
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
+from transformers import (BertConfig, BertForMaskedLM, BertForPreTraining, BertForSequenceClassification,
+                          BertModel)
 
 STEPS, WARMUP, VOCABULARY, POSITIONS = 20, 4, 40, 12
 SHAPE = dict(vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
@@ -48,7 +51,11 @@ CASES = {
                    schedule="linear", vocabulary=700),
     "untied": dict(loss="masked", columns=1, examples=8, kind="sgd", rate=5e-2, decay=0.01, clip=1.0,
                    schedule="linear", vocabulary=300, tied=False),
+    # Pairs, and whether their second part comes after the first
+    "next": dict(loss="next", columns=1, examples=8, kind="adamw", rate=1e-3, decay=0.01, clip=1.0, schedule="linear",
+                 vocabulary=300),
 }
+MASKED = ("masked", "next")
 SCORES = ("classes", "binary", "regression")  # losses of a classifier's output
 EPSILON = 1e-3  # of AdamW and LAMB: with less of it, gradients that are 0 but for rounding (a key's bias) change weights by the rate
 
@@ -63,8 +70,9 @@ def make_model(case, seed):
     shape = {**shape_of(case), **case.get("shape", {})}
     if case["loss"] in SCORES:
         model = BertForSequenceClassification(BertConfig(**shape, num_labels=3))
-    elif case["loss"] == "masked":
-        model = BertForMaskedLM(BertConfig(**shape, tie_word_embeddings=case.get("tied", True)))
+    elif case["loss"] in MASKED:
+        of = BertForPreTraining if case["loss"] == "next" else BertForMaskedLM
+        model = of(BertConfig(**shape, tie_word_embeddings=case.get("tied", True)))
         model.cls.predictions.decoder.bias = model.cls.predictions.bias  # whether tables are tied or not
     else:
         model = BertModel(BertConfig(**shape), add_pooling_layer=False)
@@ -95,14 +103,37 @@ def make_batches(case, random):
         elif case["loss"] == "classes":
             targets = random.integers(0, 3, case["examples"])
             targets[random.integers(0, case["examples"])] = -100
-        elif case["loss"] == "masked":
+        elif case["loss"] in MASKED:
             targets = np.where(random.random(len(ids)) < 0.3, random.integers(0, case["vocabulary"], len(ids)), -100)
-            targets[offsets[2]:offsets[4]] = -100  # a batch of these two has none
+            if case["loss"] == "masked":
+                targets[offsets[2]:offsets[4]] = -100  # a batch of these two has none
+            else:  # with next sentences each has some
+                targets[offsets[:-1]] = random.integers(0, case["vocabulary"], case["examples"])
             targets[0] = case["vocabulary"] - 1
-        if targets is not None and case["loss"] not in ("classes", "masked"):
+        if targets is not None and case["loss"] not in ("classes", *MASKED):
             targets = targets.astype(np.float32)
+        if case["loss"] == "next":
+            types = np.concatenate([np.arange(n) >= random.integers(1, n) for n in lengths])
+            next = random.integers(0, 2, case["examples"])
+            next[random.integers(0, case["examples"])] = -100
+            targets = (targets, types.astype(np.int32), next)
         batches.append((offsets.astype(np.int32), ids.astype(np.int32), targets))
     return batches
+
+
+def padded(lengths, values, otherwise):
+    x = torch.full((len(lengths), int(lengths.max())), otherwise, dtype=torch.long)
+    for row, end in enumerate(np.cumsum(lengths)):
+        x[row, : lengths[row]] = torch.tensor(values[end - lengths[row]: end], dtype=torch.long)
+    return x
+
+
+def pretraining_loss(model, offsets, ids, labels, types, next):
+    """transformers' own: the sum of the two means."""
+    lengths = np.diff(offsets)
+    return model(padded(lengths, ids, 0), attention_mask=padded(lengths, np.ones_like(ids), 0),
+                 token_type_ids=padded(lengths, types, 0), labels=padded(lengths, labels, -100),
+                 next_sentence_label=torch.tensor(next, dtype=torch.long)).loss
 
 
 def output_of(model, case, offsets, ids):
@@ -197,7 +228,8 @@ def factor(case, step):
 
 def train(case, batches, dtype):
     model = make_model(case, 7).to(dtype).train()
-    parameters = {name: p for name, p in model.named_parameters() if "pooler" not in name or case["loss"] in SCORES}
+    pooled = case["loss"] in SCORES or case["loss"] == "next"
+    parameters = {name: p for name, p in model.named_parameters() if "pooler" not in name or pooled}
     plain = [p for name, p in parameters.items() if name.endswith("bias") or "LayerNorm" in name]
     decays = [p for name, p in parameters.items() if not (name.endswith("bias") or "LayerNorm" in name)]
     groups = [{"params": decays, "weight_decay": case["decay"]}, {"params": plain, "weight_decay": 0.0}]
@@ -208,11 +240,14 @@ def train(case, batches, dtype):
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.zero_grad()
-        loss = loss_of(case, output_of(model, case, offsets, ids), targets)
+        if case["loss"] == "next":
+            loss = pretraining_loss(model, offsets, ids, *targets)
+        else:
+            loss = loss_of(case, output_of(model, case, offsets, ids), targets)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters.values(), case["clip"] if case["clip"] else math.inf)
         optimizer.step()
-        if step == 0 and case["loss"] == "masked":
+        if step == 0 and case["loss"] in MASKED:
             out["gradient"] = {name: p.grad.numpy().astype(np.float32) * max(1.0, (norm.item() + 1e-6) / case["clip"])
                                for name, p in parameters.items()}
         for key, value in (("loss", loss.item()), ("norm", norm.item()), ("rate", rate)):
@@ -228,7 +263,10 @@ def differences(run, after, run32, after32):
 
 def sequences_and_targets(case, batches):
     tensors = {"offsets": np.stack([b[0] for b in batches]), "ids": np.concatenate([b[1] for b in batches])}
-    if batches[0][2] is not None:
+    if case["loss"] == "next":
+        for n, (key, join) in enumerate((("labels", np.concatenate), ("types", np.concatenate), ("next", np.stack))):
+            tensors[key] = join([b[2][n] for b in batches]).astype(np.int32)
+    elif batches[0][2] is not None:
         key = "labels" if case["loss"] in ("classes", "masked") else "values"
         join = np.concatenate if case["loss"] == "masked" else np.stack
         tensors[key] = join([b[2] for b in batches]).astype(np.int32 if key == "labels" else np.float32)
@@ -275,7 +313,7 @@ def main():
     folder = Path(__file__).parent / "trainer"
     torch.set_num_threads(1)
     wrong = 0
-    for name in CASES:
+    for name in [name for name in CASES if name in sys.argv] or CASES:
         tensors, weights, config = make_case(name)
         print("%-12s loss %.6f to %.6f, norm %.3g, float32 differs by %.2g and %.2g" % (
             name, tensors["loss"][0], tensors["loss"][-1], tensors["norm"].max(), *tensors["float32"]))

@@ -8,6 +8,7 @@
 #include "complain.h"
 #include "options.h"
 #include "train/draws.h"
+#include "train/pairs.h"
 #include "train/text_set.h"
 #include "train/tokens.h"
 
@@ -18,7 +19,7 @@ struct fill {
     struct token_list tokens;
     struct text_set texts; /* of the batch, where none may be in it twice */
     uint64_t *numbers;
-    int32_t *labels; /* of classes */
+    int32_t *labels; /* of classes, and of pairs */
     float *values;
     uint32_t examples, columns;
     size_t n_values, room, values_room;
@@ -49,6 +50,9 @@ void batches_close(struct batches *batches)
 /* ---- one example ---- */
 
 enum outcome { TAKEN, PUT_OFF, FULL };
+
+/* In the place of an epoch's order, whose numbers are drawn likewise. */
+enum { PAIRS = 0x70616972 };
 
 static bool full(const struct batches *b) { return b->fill->examples == b->desc.examples; }
 
@@ -100,6 +104,9 @@ static int try_example(struct batches *b, uint64_t number, enum outcome *outcome
     int code = lines_read(b->lines, number, &line, &bytes);
     if (code) return code;
     if (!example_read(&b->example, b->form, line, bytes)) return lines_complain(b->lines, number, b->example.problem);
+    if (b->form->next && !b->form->jsonl)
+        code = pair_add(&b->example, b->form, b->lines, draw_bits(b->desc.seed, PAIRS, b->position.epoch), number);
+    if (code) return code;
     *outcome = PUT_OFF;
     if (!texts_are_new(b)) return EXIT_FINE;
     if (!b->counting || b->desc.tokens) code = token_list_add(tokens, b, number);
@@ -222,6 +229,7 @@ static void hand_out(const struct batches *b, struct train_batch *out)
         out->n_labels = per_token ? f->tokens.tokens : f->examples;
         out->labels = copy_of(per_token ? f->tokens.labels : f->labels, out->n_labels, sizeof *out->labels);
     }
+    if (b->form->next) out->next = copy_of(f->labels, f->examples, sizeof *f->labels);
     out->n_values = f->n_values;
     out->values = f->n_values ? copy_of(f->values, f->n_values, sizeof *f->values) : NULL;
 }
@@ -261,6 +269,7 @@ void train_batch_free(struct train_batch *batch)
     free(batch->ids);
     free(batch->types);
     free(batch->labels);
+    free(batch->next);
     free(batch->values);
     position_free(&batch->after);
     *batch = (struct train_batch){.examples = 0};

@@ -40,6 +40,7 @@ struct train_batch {
     uint32_t *offsets;    /* [sequences + 1] */
     int32_t *ids, *types; /* [tokens] */
     int32_t *labels;      /* [n_labels] */
+    int32_t *next;        /* [sequences]: wherry_batch.next; NULL: there is none */
     float *values;        /* [n_values] */
     size_t n_labels, n_values;
     struct position after;
@@ -82,7 +83,7 @@ struct parts {
     /* Of a step in shards: batches of one after the other, and what they point into, sequences shard by shard. */
     wherry_shard *shards; /* [n_shards] */
     uint32_t n_shards;
-    int32_t *ids, *types;
+    int32_t *ids, *types, *next;
     uint32_t *ends;
     size_t tokens_room;
 };

@@ -106,13 +106,24 @@ static void compare_columns(const struct train_run *run, const struct results *r
     free(second);
 }
 
-/* Of masked tokens, those that have no word with a score above their own: rows are of two numbers, the second is
- * theirs. */
-static double share_told(const struct results *r)
+/* What all batches' rows have at `place` together. */
+static double sum_at(const struct results *r, size_t size, size_t place)
 {
-    double told = 0;
-    for (size_t n = 1; n < r->n_rows; n += 2) told += (double)r->rows[n];
-    return r->weight > 0 ? told / r->weight : 0;
+    double sum = 0;
+    for (size_t n = place; n < r->n_rows; n += size) sum += (double)r->rows[n];
+    return sum;
+}
+
+/* Rows have the sum of losses, and how many are told right: of masked tokens those that have no word with a score above
+ * their own, and the same of pairs, of which each has a label. */
+static void judge_words(const struct train_run *run, const struct results *r, struct evaluation *out)
+{
+    size_t size = wherry_trainer_row_floats(run->trainer);
+    double pairs = (double)r->examples;
+    add_score(out, "accuracy", r->weight > 0 ? sum_at(r, size, 1) / r->weight : 0);
+    if (!run->setup.form.next || !r->examples || !(r->weight > 0)) return;
+    out->loss = sum_at(r, size, 0) / r->weight + sum_at(r, size, 2) / pairs; /* batches have not the same numbers */
+    add_score(out, "next sentences", sum_at(r, size, 3) / pairs);
 }
 
 static void judge(const struct train_run *run, const struct results *r, const uint32_t *examples, size_t batches,
@@ -135,7 +146,7 @@ static void judge(const struct train_run *run, const struct results *r, const ui
         add_score(out, "squared error", metric_squared_error(r->rows, r->values, r->n_values));
         break;
     case TASK_MLM:
-        add_score(out, "accuracy", share_told(r));
+        judge_words(run, r, out);
         break;
     }
 }

@@ -32,18 +32,27 @@ void example_clear(struct example *example)
 /* ---- columns ---- */
 
 /* Names by which labels are known; every other column is a text. */
-static bool is_label(const char *name)
+static bool is_label(const struct example_form *form, const char *name)
 {
+    if (form->next) return !strcmp(name, "next");
     static const char *const names[] = {"label", "labels", "score", "scores", "tags", "ner_tags"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         if (!strcmp(name, names[n])) return true;
     return false;
 }
 
-static bool has_label(enum train_task task) { return task != TASK_CONTRASTIVE && task != TASK_MLM; }
-
-static void columns_range(enum train_task task, uint32_t *least, uint32_t *most)
+static bool has_label(const struct example_form *form)
 {
+    return form->next || (form->task != TASK_CONTRASTIVE && form->task != TASK_MLM);
+}
+
+static void columns_range(const struct example_form *form, uint32_t *least, uint32_t *most)
+{
+    enum train_task task = form->task;
+    if (form->next) {
+        *least = *most = 2;
+        return;
+    }
     *least = task == TASK_CONTRASTIVE || task == TASK_SCORED ? 2 : 1;
     *most = task == TASK_CONTRASTIVE ? COLUMNS_MAX : task == TASK_MLM || task == TASK_TOKENS ? 1 : 2;
 }
@@ -66,7 +75,7 @@ bool example_columns(struct example_form *form, const char *names)
 static bool check_columns(struct example *e, const struct example_form *form, uint32_t columns)
 {
     uint32_t least, most;
-    columns_range(form->task, &least, &most);
+    columns_range(form, &least, &most);
     if (columns < least)
         return refuse(e, "%s, and this task takes %s", columns ? "one text" : "there is no text",
                       least == 2 ? "two or more, each in a column of its own" : "one");
@@ -85,7 +94,7 @@ static bool find_columns(struct example *e, struct example_form *form)
     if (form->columns) return check_columns(e, form, form->columns);
     json_object_foreach(e->object, name, value)
     {
-        if (is_label(name)) continue;
+        if (is_label(form, name)) continue;
         if (columns == COLUMNS_MAX || strlen(name) >= COLUMN_NAME)
             return refuse(e, "more than %d columns, or a name longer than %d bytes: name those that count by --columns",
                           COLUMNS_MAX, COLUMN_NAME - 1);
@@ -209,18 +218,32 @@ static bool take_numbers(struct example *e, size_t expected, const json_t *value
     return true;
 }
 
+/* True or false, or 1 or 0. */
+static bool take_next(struct example *e, const json_t *value)
+{
+    bool number = json_is_number(value) && (json_number_value(value) == 0 || json_number_value(value) == 1);
+    if (!number && json_is_number(value))
+        return refuse(e,
+                      "\"next\" is %.17g: true or 1 is for a text that comes after the first, false or 0 for another",
+                      json_number_value(value));
+    if (!number && !json_is_boolean(value)) return refuse(e, "\"next\" is %s, not true or false", kind_name(value));
+    e->label = json_is_true(value) || (number && json_number_value(value) == 1) ? NEXT_FOLLOWS : NEXT_ELSEWHERE;
+    return true;
+}
+
 static bool take_label(struct example *e, const struct example_form *form, const json_t *value)
 {
+    if (form->next) return take_next(e, value);
     if (form->task == TASK_SCORED) return take_numbers(e, 1, value);
     if (form->task == TASK_REGRESS) return take_numbers(e, form->labels, value);
     return form->several ? take_several(e, form, value) : label_of(e, form, value, &e->label);
 }
 
-static const json_t *find_label(const json_t *object)
+static const json_t *find_label(const struct example_form *form, const json_t *object)
 {
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)object, name, value) if (is_label(name)) return value;
+    json_object_foreach((json_t *)object, name, value) if (is_label(form, name)) return value;
     return NULL;
 }
 
@@ -233,7 +256,7 @@ static bool take_words(struct example *e, struct example_form *form)
         snprintf(form->names[0], COLUMN_NAME, "tokens");
     }
     const json_t *words = json_object_get(e->object, form->names[0]);
-    const json_t *labels = find_label(e->object);
+    const json_t *labels = find_label(form, e->object);
     size_t count = json_array_size(words), bytes = 0;
     if (!json_is_array(words)) return refuse(e, "an array \"%s\" of words is needed", form->names[0]);
     if (!json_is_array(labels)) return refuse(e, "an array \"labels\" (or \"tags\") is needed, one for each word");
@@ -274,9 +297,13 @@ static bool read_object(struct example *e, struct example_form *form, const char
         return refuse(e, "%s, and an object is needed, as {\"text\": \"...\"}", kind_name(e->object));
     if (form->task == TASK_TOKENS) return take_words(e, form);
     if (!take_texts(e, form)) return false;
-    if (!has_label(form->task)) return true;
-    const json_t *label = find_label(e->object);
-    if (!label) return refuse(e, "the field \"%s\" is missing", form->task == TASK_CLASSIFY ? "label" : "score");
+    if (!has_label(form)) return true;
+    const json_t *label = find_label(form, e->object);
+    if (!label)
+        return refuse(e, "the field \"%s\" is missing",
+                      form->next                    ? "next"
+                      : form->task == TASK_CLASSIFY ? "label"
+                                                    : "score");
     return take_label(e, form, label);
 }
 
@@ -301,7 +328,7 @@ static bool read_columns(struct example *e, struct example_form *form, char *lin
         char *tab = memchr(at, '\t', (size_t)(end - at)), *stop = tab ? tab : end;
         last = !tab;
         *stop = 0;
-        if (last && has_label(form->task)) {
+        if (last && has_label(form)) {
             if (!check_columns(e, form, columns) || !read_label(e, form, at)) return false;
             break;
         }

@@ -16,9 +16,11 @@ enum train_task {
     TASK_CLASSIFY,        /* a text or a pair, and its class, or its classes */
     TASK_REGRESS,         /* a text or a pair, and a number */
     TASK_TOKENS,          /* words, and the class of each */
-    TASK_MLM              /* a text */
+    TASK_MLM              /* a text, or a pair and whether its second comes after its first */
 };
 
+/* wherry_batch.next */
+enum { NEXT_FOLLOWS, NEXT_ELSEWHERE };
 enum { COLUMNS_MAX = 16, COLUMN_NAME = 64, IGNORED = -100 };
 
 /* What lines look like. */
@@ -26,6 +28,7 @@ struct example_form {
     enum train_task task;
     bool jsonl;   /* else columns with tabs between them, the label last */
     bool several; /* classify: each label for itself, any number of them */
+    bool next;    /* mlm: pairs, in plain lines made of them (pairs.h) */
     uint32_t labels;
     const char *(*label_name)(uint32_t label, const void *user); /* NULL past the last */
     const void *user;
@@ -44,7 +47,7 @@ struct example {
     json_t *object;
     struct example_text texts[COLUMNS_MAX]; /* [columns]; TASK_TOKENS: the words with a space between them */
     uint32_t columns;
-    int32_t label;
+    int32_t label; /* of pairs that may come after each other: NEXT_* */
     float *values; /* [n_values]: score; of several labels 0 or 1 each */
     size_t n_values;
     /* TASK_TOKENS: where each word ends in texts[0], and its class. */

@@ -16,7 +16,8 @@ static void make_room(struct parts *parts, uint32_t sequences)
 
 /* Sequences `first` to, without, `last`, which end at ends[1 to ...]; `offsets` is where there is room for theirs. */
 static uint32_t *cut(struct parts *parts, const uint32_t *ends, const int32_t *ids, const int32_t *types,
-                     uint32_t first, uint32_t last, uint32_t tokens, uint32_t sequences, uint32_t *offsets)
+                     const int32_t *next, uint32_t first, uint32_t last, uint32_t tokens, uint32_t sequences,
+                     uint32_t *offsets)
 {
     for (uint32_t end; first < last; first = end) {
         uint32_t begin = ends[first];
@@ -27,7 +28,8 @@ static uint32_t *cut(struct parts *parts, const uint32_t *ends, const int32_t *i
                                                         .sequences = end - first,
                                                         .offsets = offsets,
                                                         .ids = ids + begin,
-                                                        .types = types + begin};
+                                                        .types = types + begin,
+                                                        .next = next ? next + first : NULL};
         if (ends[end] - begin > parts->longest) parts->longest = ends[end] - begin;
         offsets += end - first + 1;
     }
@@ -38,7 +40,8 @@ void parts_of(struct parts *parts, const struct train_batch *batch, uint32_t tok
 {
     make_room(parts, batch->sequences);
     parts->count = parts->longest = 0;
-    cut(parts, batch->offsets, batch->ids, batch->types, 0, batch->sequences, tokens, sequences, parts->offsets);
+    cut(parts, batch->offsets, batch->ids, batch->types, batch->next, 0, batch->sequences, tokens, sequences,
+        parts->offsets);
 }
 
 /* ---- shards ---- */
@@ -69,6 +72,7 @@ static uint32_t copy_shard(struct parts *parts, const struct train_batch *b, uin
             uint32_t s = c * b->examples + e, from = b->offsets[s], count = b->offsets[s + 1] - from;
             memcpy(parts->ids + parts->ends[at], b->ids + from, count * sizeof *parts->ids);
             memcpy(parts->types + parts->ends[at], b->types + from, count * sizeof *parts->types);
+            if (b->next) parts->next[at] = b->next[s];
             parts->ends[at + 1] = parts->ends[at] + count;
         }
     return at;
@@ -86,6 +90,7 @@ void parts_of_shards(struct parts *parts, const struct train_batch *batch, uint3
         parts->types = need(realloc(parts->types, parts->tokens_room * sizeof *parts->types));
     }
     parts->ends = need(realloc(parts->ends, (batch->sequences + 1) * sizeof *parts->ends));
+    parts->next = need(realloc(parts->next, batch->sequences * sizeof *parts->next));
     parts->shards = need(realloc(parts->shards, shards * sizeof *parts->shards));
     parts->n_shards = shards;
     parts->count = parts->longest = parts->ends[0] = 0;
@@ -94,7 +99,8 @@ void parts_of_shards(struct parts *parts, const struct train_batch *batch, uint3
         uint32_t end = shard_begin(batch, v + 1, shards, example, &before), from = at;
         size_t first = parts->count;
         at = copy_shard(parts, batch, example, end, at);
-        offsets = cut(parts, parts->ends, parts->ids, parts->types, from, at, tokens, sequences, offsets);
+        offsets = cut(parts, parts->ends, parts->ids, parts->types, batch->next ? parts->next : NULL, from, at, tokens,
+                      sequences, offsets);
         parts->shards[v] = (wherry_shard){
             .struct_size = sizeof(wherry_shard), .batches = parts->batches + first, .n_batches = parts->count - first};
         example = end;
@@ -108,6 +114,7 @@ void parts_free(struct parts *parts)
     free(parts->shards);
     free(parts->ids);
     free(parts->types);
+    free(parts->next);
     free(parts->ends);
     *parts = (struct parts){.count = 0};
 }

@@ -42,6 +42,8 @@ int setup_check(const struct options *options)
         return complain(EXIT_USAGE, "--symmetric is for --task contrastive");
     if ((options->masked > 0 || options->whole_words) && options->task != TASK_MLM)
         return complain(EXIT_USAGE, "--masked and --whole-words are for --task mlm");
+    if (options->next_sentence && options->task != TASK_MLM)
+        return complain(EXIT_USAGE, "--next-sentence is for --task mlm");
     if (options->lengths.count && !vectors)
         return complain(EXIT_USAGE, "--dims is for --task contrastive and scored: other tasks make no embeddings");
     if (options->lengths.count > COLUMNS_MAX)
@@ -76,6 +78,11 @@ static int check_model(const struct tool *tool)
                         tool->options->model);
     if (task == TASK_MLM && (info->config.head != WHERRY_HEAD_VOCABULARY || info->mask_token < 0))
         return complain(EXIT_INPUT, "%s has no masked-token head, which --task mlm trains: take a model with one",
+                        tool->options->model);
+    if (tool->options->next_sentence && !info->config.next_sentence)
+        return complain(EXIT_INPUT,
+                        "%s has no weights that tell next sentences, which --next-sentence trains: take a "
+                        "BertForPreTraining, with a pooler and cls.seq_relationship",
                         tool->options->model);
     return EXIT_FINE;
 }
@@ -115,6 +122,7 @@ int setup_data(struct train_setup *s, const struct tool *tool)
                                     .jsonl = options->input ? options->input == INPUT_JSONL + 1
                                                             : ends_in_jsonl(options->files[0]),
                                     .several = options->loss == LOSS_BINARY && options->task == TASK_CLASSIFY,
+                                    .next = options->next_sentence,
                                     .labels = tool->model_info.config.labels,
                                     .label_name = label_name,
                                     .user = tool->model};
@@ -180,7 +188,7 @@ static wherry_loss loss_kind(const struct options *options)
     case TASK_TOKENS:
         return WHERRY_LOSS_CLASSES;
     default:
-        return WHERRY_LOSS_MASKED;
+        return options->next_sentence ? WHERRY_LOSS_MASKED_NEXT : WHERRY_LOSS_MASKED;
     }
 }
 
@@ -333,6 +341,7 @@ json_t *setup_json(const struct train_setup *s, const struct options *options, c
                   "whole_words", s->batches.whole_words, "steps", (json_int_t)s->steps, "shards", (json_int_t)s->shards,
                   "wire", (json_int_t)s->trainer.wire);
     if (need(whole)) json_object_update(whole, how);
+    if (s->form.next) json_object_set_new(whole, "next_sentence", json_true());
     if (lora) json_object_set_new(whole, "lora", lora);
     json_decref(how);
     return whole;

@@ -25,7 +25,7 @@ static void pick_run(const struct cpu_step *s, size_t row, float *scratch)
 static void pick_count(const struct cpu_step *s, struct count *c)
 {
     uint64_t rows = step_rows(s), n = s->value[CONST_N];
-    reads(c, SLOT_X, least(rows, s->batch[HEADER_LABELLED]) * n);
+    reads(c, SLOT_X, least(rows, s->batch[s->value[CONST_K]]) * n);
     reads(c, SLOT_IDS, rows);
     writes(c, SLOT_Y, rows * n);
 }
@@ -102,8 +102,8 @@ static void sum_run(const struct cpu_step *s, size_t item, float *scratch)
         loss += (double)(lse - state[2]);
         right += state[2] >= state[0] ? 1.0f : 0.0f;
     }
-    s->at[SLOT_EXTRA][0] = (float)loss;
-    s->at[SLOT_EXTRA][1] = right;
+    s->at[SLOT_EXTRA][s->value[CONST_Y_OFFSET]] = (float)loss;
+    s->at[SLOT_EXTRA][s->value[CONST_Y_OFFSET] + 1] = right;
 }
 
 static void sum_count(const struct cpu_step *s, struct count *c)
@@ -119,7 +119,7 @@ static void back_run(const struct cpu_step *s, size_t row, float *scratch)
 {
     size_t n = s->value[CONST_N], place = place_of(s, row);
     const float *x = s->at[SLOT_X] + row * n;
-    float *y = s->at[SLOT_Y] + row * n, d = s->at[SLOT_EXTRA][0], lse = s->at[SLOT_DELTA][row];
+    float *y = s->at[SLOT_Y] + row * n, d = s->at[SLOT_EXTRA][s->value[CONST_W_OFFSET]], lse = s->at[SLOT_DELTA][row];
     (void)scratch;
     FOR_VECTORS(i, n) v_store_at(y, i, n, v_set(d) * exp_below(v_load_at(x, i, n) - v_set(lse)));
     if (place < n) y[place] -= d;

@@ -273,7 +273,10 @@ typedef enum wherry_output {
     /* With WHERRY_HEAD_VOCABULARY, of sessions that train or are run by wherry_forward: two floats, the sum of the
      * cross-entropies of all tokens that have one of wherry_batch.labels, and how many of them have no word with a
      * score above their label's. */
-    WHERRY_OUTPUT_ENTROPY
+    WHERRY_OUTPUT_ENTROPY,
+    /* The same of models whose config has next_sentence, and two floats more: the sum of the cross-entropies of all
+     * sequences that have one of wherry_batch.next, and how many of these are told right. */
+    WHERRY_OUTPUT_ENTROPY_NEXT
 } wherry_output;
 
 typedef struct wherry_session_desc {
@@ -405,7 +408,9 @@ typedef struct wherry_batch {
     const int32_t *types;    /* [tokens], or NULL for all 0 */
     const uint32_t *rows;    /* WHERRY_OUTPUT_VOCABULARY: [sequences], the token of each, counted from its first;
                               * NULL: the first */
-    const int32_t *labels;   /* WHERRY_OUTPUT_ENTROPY: [tokens], the word that is to be told there; -100: none is */
+    const int32_t *labels;   /* WHERRY_OUTPUT_ENTROPY*: [tokens], the word that is to be told there; -100: none is */
+    const int32_t *next;     /* WHERRY_OUTPUT_ENTROPY_NEXT: [sequences], 0: its second part comes after its first, 1: it
+                              * is of elsewhere; -100: it does not count */
 } wherry_batch;
 
 /* `out` gets what the session's output says; `out_floats` is its capacity in floats. Results do not depend on what else

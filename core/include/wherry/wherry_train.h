@@ -36,7 +36,11 @@ typedef enum wherry_loss {
     /* Scores of the vocabulary for masked tokens, of models with WHERRY_HEAD_VOCABULARY; a label (token id) for each
      * token of the batches, -100: it does not count. The session's output is WHERRY_OUTPUT_ENTROPY whatever the
      * descriptor says. */
-    WHERRY_LOSS_MASKED
+    WHERRY_LOSS_MASKED,
+    /* Its sum with the cross-entropy of next sentences (BERT's pretraining), of models whose config has next_sentence;
+     * wherry_batch.next has a label for each sequence, -100: it does not count. Both are means over all that count of a
+     * step, and each batch has some of both. The session's output is WHERRY_OUTPUT_ENTROPY_NEXT. */
+    WHERRY_LOSS_MASKED_NEXT
 } wherry_loss;
 
 typedef struct wherry_loss_desc {
@@ -152,7 +156,8 @@ typedef struct wherry_exchange {
 
 typedef enum wherry_wire {
     WHERRY_WIRE_F32 = 0,
-    WHERRY_WIRE_F16 /* gradients are rounded to 16-bit floats, each piece scaled by a power of two, and summed in f32 */
+    WHERRY_WIRE_F16 /* gradients are rounded to 16-bit floats, each piece scaled by a power of two, and summed in f32;
+                       of two processes with a batch each, what the session stores in 16 bits goes as it is */
 } wherry_wire;
 
 typedef struct wherry_trainer_desc {
@@ -168,7 +173,7 @@ typedef struct wherry_trainer_desc {
     uint32_t shards;
     const wherry_exchange *exchange; /* copied, `user` must outlive the trainer; NULL: this process is alone */
     wherry_wire wire;
-    uint32_t bucket_bytes; /* of gradients that are exchanged at a time, at least 4096; 0: 64 MiB. Bits do not depend
+    uint32_t bucket_bytes; /* of gradients that are exchanged at a time, at least 4096; 0: 32 MiB. Bits do not depend
                               on it in f32 */
     const wherry_lora_desc *lora; /* NULL: weights are trained themselves */
 } wherry_trainer_desc;
@@ -193,7 +198,7 @@ WHERRY_API size_t wherry_trainer_row_floats(const wherry_trainer *trainer);
 
 typedef struct wherry_targets {
     uint32_t struct_size;
-    const int32_t *labels; /* CLASSES, MASKED */
+    const int32_t *labels; /* CLASSES, MASKED, MASKED_NEXT */
     const float *values;   /* all others but CONTRASTIVE */
     size_t count;          /* of labels, or of floats in values; another number than the batches need is an error */
 } wherry_targets;
@@ -252,7 +257,8 @@ WHERRY_API wherry_status wherry_trainer_exchange_times(const wherry_trainer *tra
  * where they have not. */
 WHERRY_API wherry_status wherry_trainer_weights_compare(wherry_trainer *trainer);
 /* The loss of these, without dropout; nothing changes. `rows` (NULL: not wanted) gets the output's rows, `row_floats`
- * being its capacity in floats; of MASKED one row for each batch, of two floats (WHERRY_OUTPUT_ENTROPY). */
+ * being its capacity in floats; of MASKED and MASKED_NEXT one row for each batch (WHERRY_OUTPUT_ENTROPY,
+ * WHERRY_OUTPUT_ENTROPY_NEXT). */
 WHERRY_API wherry_status wherry_trainer_evaluate(wherry_trainer *trainer, const wherry_batch *batches, size_t n_batches,
                                                  const wherry_targets *targets, double *loss, float *rows,
                                                  size_t row_floats);

@@ -3,6 +3,7 @@
 #ifndef WHERRY_TRAIN_MEASURE_H
 #define WHERRY_TRAIN_MEASURE_H
 
+#include <wherry/wherry_compile.h>
 #include <wherry/wherry_measure.h>
 #include <wherry/wherry_train.h>
 
@@ -45,6 +46,21 @@ WHERRY_API wherry_status wherry_trainer_plan(wherry_context *context, wherry_dev
                                              const wherry_session_desc *session, const wherry_trainer_desc *desc,
                                              uint32_t labelled, wherry_train_memory *memory, wherry_cost *groups,
                                              size_t *count, size_t parts[WHERRY_TRAIN_PARTS]);
+
+/* Every distinct program of a trainer of these: of its session and its loss as wherry_session_programs has them, then
+ * of the kernels of its optimizer (gradients added up or stepped by at once), of the way between session and loss, of
+ * adapters, and of messages where desc->exchange has several processes, whose functions are not called. Nothing is
+ * allocated on the device or compiled, so that a device that only compiles does. Callbacks and errors are those of
+ * wherry_session_programs. */
+WHERRY_API wherry_status wherry_trainer_programs(wherry_context *context, wherry_device *device,
+                                                 const wherry_model *model, const wherry_session_desc *session,
+                                                 const wherry_trainer_desc *desc, wherry_program_callback callback,
+                                                 void *user);
+/* Called with each kernel; valid until it returns. Returning false ends the listing. */
+typedef bool (*wherry_kernel_callback)(const wherry_session_kernel *kernel, void *user);
+/* What the kernels of a trainer take on its device, in that order; what is not compiled yet is now. Optimizers' are
+ * those of steps of one batch, and of several where a step was made of several or is divided into shards. */
+WHERRY_API wherry_status wherry_trainer_kernels(wherry_trainer *trainer, wherry_kernel_callback callback, void *user);
 
 /* A gradient that processes exchange. */
 typedef struct wherry_train_gradient {

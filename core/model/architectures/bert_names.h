@@ -46,6 +46,8 @@
     [WEIGHT_VOCABULARY_GAMMA] = {norm_}, [WEIGHT_VOCABULARY_BETA] = {norm_}, [WEIGHT_VOCABULARY_BIAS] = {bias_},       \
     [WEIGHT_VOCABULARY_TABLE] = {table_}
 
+#define BERT_NEXT [WEIGHT_NEXT] = {"cls.seq_relationship"}, [WEIGHT_NEXT_BIAS] = {"cls.seq_relationship"}
+
 #define BERT_POOLER [WEIGHT_POOLER] = {"pooler.dense"}, [WEIGHT_POOLER_BIAS] = {"pooler.dense"}
 
 #endif

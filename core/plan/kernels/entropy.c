@@ -21,7 +21,7 @@ static void size_sum(struct call *call, const struct sizes *s)
 static void count_pick(struct count *c)
 {
     uint64_t rows = rows_of(c), n = get(c, CONST_N, 1), items = get(c, CONST_LOCAL_SIZE, 1);
-    reads(c, SLOT_X, least(rows, c->words[HEADER_LABELLED]) * n);
+    reads(c, SLOT_X, least(rows, c->words[get(c, CONST_K, HEADER_LABELLED)]) * n);
     reads(c, SLOT_IDS, rows * items);
     writes(c, SLOT_Y, rows * n);
 }
@@ -55,7 +55,7 @@ static void count_backward(struct count *c)
 const struct variant variant_pick = {
     .kernel = "pick",
     .name = "pick",
-    .takes = {CONST_N, CONST_ROWS},
+    .takes = {CONST_N, CONST_ROWS, CONST_K},
     .why = "two 16-byte loads of a row a work-item",
     .size = size,
     .count = count_pick,
@@ -75,7 +75,7 @@ const struct variant variant_entropy = {
 const struct variant variant_entropy_sum = {
     .kernel = "entropy_sum",
     .name = "entropy_sum",
-    .takes = {CONST_M, CONST_ROWS, CONST_LSE},
+    .takes = {CONST_M, CONST_ROWS, CONST_Y_OFFSET, CONST_LSE},
     .why = "one work-group adds all rows",
     .size = size_sum,
     .count = count_sum,
@@ -85,7 +85,7 @@ const struct variant variant_entropy_sum = {
 const struct variant variant_entropy_backward = {
     .kernel = "entropy_backward",
     .name = "entropy_backward",
-    .takes = {CONST_N, CONST_ROWS, CONST_POSITION, CONST_X_STRIDE, CONST_Y_STRIDE},
+    .takes = {CONST_N, CONST_ROWS, CONST_POSITION, CONST_X_STRIDE, CONST_Y_STRIDE, CONST_W_OFFSET},
     .why = "a row in registers, two 16-byte loads a work-item or more",
     .size = size,
     .count = count_backward,
