@@ -269,8 +269,7 @@ void keys_and_values(const uint key0)
         key_sum[i] = MATRIX_C(0.0);
         value_sum[i] = MATRIX_C(0.0);
     }
-    /* The queries of the heads of Q, one head after the other. */
-    ROLLED
+    /* The queries of the heads of Q, one head after the other. (ROLLED would keep a loop where there is one head.) */
     for (uint member = 0; member < KEY_HEAD_MEMBERS; member++) {
         turn_to(head / KEY_HEAD_MEMBERS * KEY_HEAD_MEMBERS + member);
         if (member > 0) barrier(); /* the memory is free */
