@@ -77,7 +77,7 @@ const struct op_kind
     kind_transpose         = {"transpose",    "transpose",          LAUNCH_TILES,      ELEMENTWISE,   0,  reference_transpose,         constants_transpose,         {SLOT_X}},
     kind_pool_mean_dx      = {"pool_mean_dx", "pool_backward",      LAUNCH_ROWS,       ELEMENTWISE,   1,  reference_pool_mean_dx,      constants_pool_mean,         {SLOT_X}},
     kind_pool_cls_dx       = {"pool_cls_dx",  "pool_backward",      LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pool_row_dx,       constants_pool_cls,          {SLOT_X}},
-    kind_pool_last_dx      = {"pool_last_dx", "pool_backward",      LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pool_row_dx,       constants_pool_last,         {SLOT_X}},
+    kind_pool_last_dx      = {"pool_last_dx", "pool_backward",      LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pool_last_dx,      constants_pool_last,         {SLOT_X}},
     kind_pool_max_dx       = {"pool_max_dx",  "pool_backward",      LAUNCH_ROWS,       NORMALIZATION, 1,  reference_pool_row_dx,       constants_pool_max_dx,       {SLOT_X, SLOT_SAVED}},
     kind_normalize_dx      = {"normalize_dx", "pool_backward",      LAUNCH_ROWS,       NORMALIZATION, 6,  reference_normalize_dx,      constants_normalize,         {SLOT_X, SLOT_SAVED}},
 

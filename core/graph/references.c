@@ -290,21 +290,34 @@ REFERENCE(reference_pool_mean_dx)
 }
 
 /* The one row that was taken: the first, the last, or that of the largest value where the values are there (max). */
-REFERENCE(reference_pool_row_dx)
+static void give_row(const struct graph *g, const struct op *o, const struct batch_shape *b, struct values *v,
+                     bool last)
 {
-    (void)e;
     size_t cols = tensor_row_length(g, o->out[0]);
     const double *d = value(g, v, o->in[0]), *x = o->in[1] >= 0 ? value(g, v, o->in[1]) : NULL;
     double *y = value(g, v, o->out[0]);
     for (uint32_t s = 0; s < b->sequences; s++, d += cols) {
         size_t first = b->offsets[s], count = b->offsets[s + 1] - first;
         for (size_t c = 0; c < cols; c++) {
-            size_t chosen = o->kind == &kind_pool_last_dx ? first + count - 1 : first;
+            size_t chosen = last ? first + count - 1 : first;
             for (size_t r = first; x && r < first + count; r++)
                 if (x[r * cols + c] > x[chosen * cols + c]) chosen = r;
             for (size_t r = first; r < first + count; r++) y[r * cols + c] = r == chosen ? d[c] : 0;
         }
     }
+}
+
+REFERENCE(reference_pool_row_dx)
+{
+    (void)e;
+    give_row(g, o, b, v, false);
+    return true;
+}
+
+REFERENCE(reference_pool_last_dx)
+{
+    (void)e;
+    give_row(g, o, b, v, true);
     return true;
 }
 

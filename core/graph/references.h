@@ -49,6 +49,7 @@ REFERENCE(reference_scatter);
 REFERENCE(reference_transpose);
 REFERENCE(reference_pool_mean_dx);
 REFERENCE(reference_pool_row_dx);
+REFERENCE(reference_pool_last_dx);
 REFERENCE(reference_normalize_dx);
 REFERENCE(reference_layernorm);
 REFERENCE(reference_pool_mean);
