@@ -306,7 +306,7 @@ static int add_entropies(struct builder *b, int x)
 {
     int masked, next, both = builder_entropies(b, &masked, &next);
     add_entropy(b, x, masked);
-    x = add_dense(b, builder_next_rows(b, x), &dense_of_labelled, &kind_tanh);
+    x = add_dense(b, builder_next_rows(b, x), &labelled_sequences, &kind_tanh);
     int w = add_weight(b, "w_next", "zo", WEIGHT_NEXT), bias = add_weight(b, "b_next", "z", WEIGHT_NEXT_BIAS);
     x = add(b, "next", CLASSIFIER, &kind_contract, "next_scores", "bSz", (const int[]){x, w, -1}, "bSo,zo->bSz");
     x = add(b, "next_bias", CLASSIFIER_BIAS, &kind_bias, "next_logits", "bSz", (const int[]){x, bias, -1}, NULL);
