@@ -59,8 +59,9 @@ struct run {
                        any. `end` 0: to the last */
     const struct outside *before, *after; /* whose `before` is waited for, and whose `after` and `event` tell the end;
                                              NULL: none */
-    bool waits; /* the caller does nothing else until it is done: submitting it may be waiting for it */
-    bool near;  /* its transfers are small, and go by the queue that computes whatever other one there is */
+    bool waits;  /* the caller does nothing else until it is done: submitting it may be waiting for it */
+    bool copied; /* a copy_down comes next */
+    bool near;   /* its transfers are small, and go by the queue that computes whatever other one there is */
 };
 
 /* Runs of one program that may be under way at a time: of sessions; and of any. */

@@ -21,12 +21,34 @@ static inline float scaled(const float x, const int exponent)
     return x * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2);
 }
 
-/* Float number `i` of a message. */
+/* What is in a message's head, of words that stand for 16 bits. */
+static inline uint head_word(const uint word, const int exponent, const uint factor)
+{
+    return word == WIRE_HEAD_EXPONENT ? as_uint(exponent) : word == WIRE_HEAD_FACTOR ? factor : 0;
+}
+
+/* Float number `i` of a message: rounded as bucket_add's, and not made one with the addition behind it, which compilers
+ * do with a multiplication whatever FP_CONTRACT says. */
 static inline float message_float(__global const uint *message, const uint i)
 {
 #if FORM == WIRE_FORM_F16
-    return scaled(vload_half(i, (__global const half *)(message + WIRE_ROUND)), as_int(message[0]));
+    const float x = vload_half(i, (__global const half *)(message + WIRE_ROUND));
+    return fma(scaled(x, as_int(message[WIRE_HEAD_EXPONENT])), as_float(message[WIRE_HEAD_FACTOR]), 0.0f);
 #else
     return as_float(message[i]);
+#endif
+}
+
+/* Those from i on, a multiple of 4. */
+static inline float4 message_quad(__global const uint *message, const uint i)
+{
+#if FORM == WIRE_FORM_F16
+    const uint2 raw = *(__global const uint2 *)(message + WIRE_ROUND + i / 2);
+    const float4 x = vload_half4(0, (const half *)&raw);
+    const int exponent = as_int(message[WIRE_HEAD_EXPONENT]);
+    return fma(x * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2),
+               as_float(message[WIRE_HEAD_FACTOR]), 0.0f);
+#else
+    return as_float4(*(__global const uint4 *)(message + i));
 #endif
 }

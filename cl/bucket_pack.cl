@@ -41,7 +41,8 @@ void bucket_pack(BATCH_ARGUMENT
         for (uint i = local_number(); i < WIRE_GROUPS; i += LOCAL_SIZE)
             largest = max(largest, partials[message * WIRE_GROUPS + i]);
         const int exponent = exponent_of(group_max(largest, scratch));
-        if (part == 0 && local_number() < WIRE_ROUND) y[to + local_number()] = local_number() == 0 ? as_uint(exponent) : 0;
+        if (part == 0 && local_number() < WIRE_ROUND) 
+            y[to + local_number()] = head_word(local_number(), exponent, as_uint(1.0f));
 #endif
         for (uint i = 4 * (part * LOCAL_SIZE + local_number()); i < count; i += 4 * WIRE_GROUPS * LOCAL_SIZE) {
             float4 v = 0.0f;

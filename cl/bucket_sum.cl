@@ -2,9 +2,15 @@
  * device's, GRADIENT, where the sums go, messages, X, and floats beside them. Twin of shaders/bucket_sum.comp.
  *
  * With 16 bits a work-group's largest finite magnitude of the sums goes to its place in PARTIALS, as bucket_scan's does.
- * What waits to be added is in registers: the last one in held[0]. Any LOCAL_SIZE is right. */
+ * What waits to be added is in registers: the last one in held[0]. Two messages that are added, as two processes have
+ * it, go 4 elements at a time. Any LOCAL_SIZE is right. */
 #include "common.h"
 #include "bucket.h"
+
+static inline float larger(const float largest, const float x)
+{
+    return (as_uint(x) & 0x7fffffffu) < 0x7f800000u ? max(largest, fabs(x)) : largest;
+}
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
@@ -29,7 +35,16 @@ void bucket_sum(BATCH_ARGUMENT
 #endif
     const uint count = batch[WIRE_ACTIVE] != 0 ? batch[WIRE_SUM_COUNT] : 0, operations = batch[WIRE_OPERATIONS];
     __global const uint *list = batch + batch[WIRE_OPERATIONS_AT];
-    for (uint i = group_number() * LOCAL_SIZE + local_number(); i < count; i += WIRE_GROUPS * LOCAL_SIZE) {
+    const bool two = operations == 3 && list[0] == OPERATION_MESSAGE && list[OPERATION_WORDS] == OPERATION_MESSAGE;
+    const uint quads = two && batch[WIRE_ROW] == 0 ? count / 4 * 4 : 0;
+    for (uint i = 4 * (group_number() * LOCAL_SIZE + local_number()); i < quads; i += 4 * WIRE_GROUPS * LOCAL_SIZE) {
+        const float4 sum = message_quad(x + list[1], i) + message_quad(x + list[OPERATION_WORDS + 1], i);
+        *(__global float4 *)(gradient + batch[WIRE_AT] + batch[WIRE_SUM_FIRST] + i) = sum;
+#if FORM == WIRE_FORM_F16
+        largest = larger(larger(larger(larger(largest, sum.x), sum.y), sum.z), sum.w);
+#endif
+    }
+    for (uint i = quads + group_number() * LOCAL_SIZE + local_number(); i < count; i += WIRE_GROUPS * LOCAL_SIZE) {
         const uint at = element_at(batch, rows, batch[WIRE_SUM_FIRST] + i);
         float held[WIRE_DEPTH];
         UNROLL for (uint c = 0; c < WIRE_DEPTH; c++) held[c] = 0.0f;
@@ -46,7 +61,7 @@ void bucket_sum(BATCH_ARGUMENT
         }
         gradient[at] = held[0];
 #if FORM == WIRE_FORM_F16
-        if ((as_uint(held[0]) & 0x7fffffffu) < 0x7f800000u) largest = max(largest, fabs(held[0]));
+        largest = larger(largest, held[0]);
 #endif
     }
 #if FORM == WIRE_FORM_F16

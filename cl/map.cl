@@ -1,4 +1,4 @@
-/* Y = dropout(activation(X + bias)) * derivative(saved) + residual, element by element over rows of N; SUM also stores
+/* Y = SCALE * dropout(activation(X + bias)) * derivative(saved) + residual, element by element over rows of N; SUM also stores
  * X + bias. RUNTIME_N: over M rows of as many as the batch has, Y_STRIDE apart; the bias is by row. Twin of
  * shaders/map.comp.
  *
@@ -33,6 +33,9 @@
 #endif
 #ifndef DERIVATIVE
 #define DERIVATIVE ACTIVATION_NONE
+#endif
+#ifndef SCALE
+#define SCALE 0x3f800000u /* 1 */
 #endif
 #ifndef SUM
 #define SUM 0
@@ -95,6 +98,7 @@ void map(BATCH_ARGUMENT
         STORE_ACCESS(sum, at, v);
 #endif
         UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate_or_slope(ACTIVATION, v[c]);
+        if ((uint)(SCALE) != 0x3f800000u) UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= as_float((uint)(SCALE));
 #if DROPOUT && BATCH_N
         UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= dropout_factor(dropout_key(batch, site), column + c, row);
 #elif DROPOUT

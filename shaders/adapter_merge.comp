@@ -6,15 +6,19 @@
 #include "common.glsl"
 #include "adapter.h"
 
-const uint OUTPUTS = ADAPTER_TILE * ADAPTER_TILE / LOCAL_SIZE;
-const uint PITCH = ADAPTER_STRIP + 1;
+const uint FAST_ITEMS = LOCAL_SIZE < 32 ? LOCAL_SIZE : 32;
+const uint SLOW_ITEMS = LOCAL_SIZE / FAST_ITEMS;
+const uint FAST_EACH = ADAPTER_TILE / FAST_ITEMS;
+const uint SLOW_EACH = ADAPTER_TILE / SLOW_ITEMS;
+const uint PITCH = ADAPTER_TILE + 4;
 
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT_OF(SLOT_X, float, x);
 OUTPUT(SLOT_W, w);
 INPUT_OF(SLOT_IDS, uint, table);
 INPUT_OF(SLOT_GRADIENT, float, factors);
-shared float left[ADAPTER_TILE * (ADAPTER_STRIP + 1)], right[ADAPTER_TILE * (ADAPTER_STRIP + 1)];
+shared float of_row[ADAPTER_STRIP * (ADAPTER_TILE + 4)], of_column[ADAPTER_STRIP * (ADAPTER_TILE + 4)];
+shared uint row_at[ADAPTER_TILE];
 
 void main()
 {
@@ -29,37 +33,53 @@ void main()
         const uint base = table[m + MATRIX_BASE], to = table[m + MATRIX_WEIGHT];
         const uint a = table[m + MATRIX_A], b = table[m + MATRIX_B];
         const bool along = column_step == 1; /* neighbours are along a row */
+        const uint fast0 = local_number() % FAST_ITEMS, slow0 = local_number() / FAST_ITEMS * SLOW_EACH;
         const float scale = uintBitsToFloat(batch[ADAPTER_SCALE]);
-        float sums[OUTPUTS];
-        for (uint o = 0; o < OUTPUTS; o++) sums[o] = 0.0;
+        float sums[SLOW_EACH * FAST_EACH];
+        UNROLL for (uint s = 0; s < SLOW_EACH; s++)
+            UNROLL for (uint f = 0; f < FAST_EACH; f++) sums[s * FAST_EACH + f] = 0.0;
+        for (uint i = local_number(); i < ADAPTER_TILE; i += LOCAL_SIZE)
+            row_at[i] = (row0 + i) / block * block_step + (row0 + i) % block * row_step;
         for (uint k0 = 0; k0 < rank; k0 += ADAPTER_STRIP) {
             for (uint i = local_number(); i < ADAPTER_TILE * ADAPTER_STRIP; i += LOCAL_SIZE) {
                 const uint k = i % ADAPTER_STRIP, row = i / ADAPTER_STRIP;
                 const bool there = row0 + row < rows && k0 + k < rank;
-                left[row * PITCH + k] = 0.0;
-                if (there) left[row * PITCH + k] = factors[b + (row0 + row) * rank + k0 + k];
+                of_row[k * PITCH + row] = 0.0;
+                if (there) of_row[k * PITCH + row] = factors[b + (row0 + row) * rank + k0 + k];
             }
             for (uint i = local_number(); i < ADAPTER_TILE * ADAPTER_STRIP; i += LOCAL_SIZE) {
                 const uint k = i / ADAPTER_TILE, column = i % ADAPTER_TILE;
                 const bool there = column0 + column < columns && k0 + k < rank;
-                right[column * PITCH + k] = 0.0;
-                if (there) right[column * PITCH + k] = factors[a + (k0 + k) * columns + column0 + column];
+                of_column[k * PITCH + column] = 0.0;
+                if (there) of_column[k * PITCH + column] = factors[a + (k0 + k) * columns + column0 + column];
             }
             barrier();
-            for (uint k = 0; k < ADAPTER_STRIP; k++)
-                UNROLL for (uint o = 0; o < OUTPUTS; o++)
+            UNROLL for (uint k = 0; k < ADAPTER_STRIP; k++)
+            {
+                float fast[FAST_EACH];
+                UNROLL for (uint f = 0; f < FAST_EACH; f++)
                 {
-                    const uint i = local_number() + o * LOCAL_SIZE, fast = i % ADAPTER_TILE, slow = i / ADAPTER_TILE;
-                    const uint row = along ? slow : fast, column = along ? fast : slow;
-                    sums[o] = fma(left[row * PITCH + k], right[column * PITCH + k], sums[o]);
+                    const uint i = k * PITCH + fast0 + f * FAST_ITEMS;
+                    fast[f] = along ? of_column[i] : of_row[i];
                 }
+                UNROLL for (uint s = 0; s < SLOW_EACH; s++)
+                {
+                    const uint i = k * PITCH + slow0 + s;
+                    const float slow = along ? of_row[i] : of_column[i];
+                    UNROLL for (uint f = 0; f < FAST_EACH; f++)
+                        sums[s * FAST_EACH + f] = fma(slow, fast[f], sums[s * FAST_EACH + f]);
+                }
+            }
             barrier();
         }
-        for (uint o = 0; o < OUTPUTS; o++) {
-            const uint i = local_number() + o * LOCAL_SIZE, fast = i % ADAPTER_TILE, slow = i / ADAPTER_TILE;
-            const uint row = row0 + (along ? slow : fast), column = column0 + (along ? fast : slow);
-            const uint at = row / block * block_step + row % block * row_step + column * column_step;
-            if (row < rows && column < columns) STORE(w, to + at, fma(scale, sums[o], x[base + at]));
-        }
+        UNROLL for (uint s = 0; s < SLOW_EACH; s++)
+            UNROLL for (uint f = 0; f < FAST_EACH; f++)
+            {
+                const uint fast = fast0 + f * FAST_ITEMS, slow = slow0 + s;
+                const uint row = along ? slow : fast, column = column0 + (along ? fast : slow);
+                const uint at = row_at[row] + column * column_step;
+                if (row0 + row < rows && column < columns)
+                    STORE(w, to + at, fma(scale, sums[s * FAST_EACH + f], x[base + at]));
+            }
     }
 }

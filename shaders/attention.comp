@@ -8,7 +8,8 @@
  * row are carried on, and what was summed before is rescaled), then the product with the values. A work-item owns
  * THREAD_M rows and every THREADS_N-th key, later the same rows and every THREADS_N-th quad of channels; so the rows'
  * statistics live in its registers. Steps begin at the sequence's first key: the result depends on its own sequence
- * alone. Dropout has its place at the weights, after their total. RELATIVE: a bias by distance comes to the scores.
+ * alone. Dropout has its place at the weights, after their total. RELATIVE: a bias by distance comes to the scores,
+ * ALIBI: one that falls with it. BEFORE, AFTER: steps of which no query sees a key are passed over.
  *
  * LSE: the logarithm of a row's sum of exponentials goes to lse; the backward kernels make the weights from it anew. */
 #include "attention.glsl"
@@ -20,6 +21,7 @@ layout(constant_id = CONST_LSE) const uint LSE = LSE_NONE;
 OUTPUT_OF(SLOT_LSE, float, lse);
 #define BIASES
 #include "distances.glsl"
+#include "masked.glsl"
 
 /* Keys and weights take turns in the same memory, so do values and what the work-items of a row tell each other. */
 #define ROW_QUADS (THREADS_N * QUADS_M)
@@ -56,6 +58,10 @@ void main()
         const uint y_at = Y_OFFSET + (first + row0) * Y_STRIDE + HEAD_AT(head, Y_STRIDE);
         const uint rows = length - row0;
         const float scale = uintBitsToFloat(SCALE) * LOG2E;
+        const float slope = ALIBI != 0 ? alibi_slope(HEADS, head) * LOG2E : 0.0;
+        const uint last_row = row0 + min(rows, TILE_M) - 1;
+        const uint first_key = uint(mask_first_key(int(row0), BEFORE)) / TILE_N * TILE_N;
+        const uint end_key = uint(mask_end_key(int(last_row), AFTER, int(length)));
 
         const uint m = thread_m();
         const uint n = thread_n();
@@ -69,7 +75,7 @@ void main()
             total[i] = 0.0;
         }
 
-        for (uint key0 = 0; key0 < length; key0 += TILE_N) {
+        for (uint key0 = first_key; key0 < end_key; key0 += TILE_N) {
             const uint keys = min(length - key0, TILE_N);
             if (DROPOUT > 0) {
                 make_keep(TILE_M, first + row0, head, key0);
@@ -80,7 +86,7 @@ void main()
             for (uint i = 0; i < SCORES; i++) score[i] = vec4(0.0);
             for (uint p0 = 0; p0 < HEAD_DIM; p0 += TILE_K) {
                 barrier(); /* nobody reads the stages before any more */
-                if (HEAD_DIM > TILE_K || key0 == 0) LOAD_ROWS(x_tile, 0, x, x_at, X_STRIDE, rows, p0, 0);
+                if (HEAD_DIM > TILE_K || key0 == first_key) LOAD_ROWS(x_tile, 0, x, x_at, X_STRIDE, rows, p0, 0);
                 LOAD_COLUMNS(wp_tile, 0, w, w_at + key0 * W_STRIDE, W_STRIDE, keys, p0, 0);
                 barrier();
                 MULTIPLY_STAGES(score, x_tile, 0, wp_tile, 0, min(HEAD_DIM - p0, TILE_K));
@@ -88,17 +94,22 @@ void main()
 
             /* ---- the largest score of each row; keys beyond the sequence are no keys ---- */
             float step[THREAD_M];
+            const bool all_seen = !MASKED || mask_sees_all(int(row0), int(last_row), int(key0), int(key0 + keys) - 1, BEFORE, AFTER);
             UNROLL
             for (uint i = 0; i < THREAD_M; i++) {
                 step[i] = LOWEST;
                 UNROLL
                 for (uint j = 0; j < COLUMN_QUADS; j++) {
                     const uint key = held_column(j);
+                    const int offset = int(key0 + key) - int(row0 + held_row(i));
                     vec4 s = score[i * COLUMN_QUADS + j];
                     if (RELATIVE > 0)
-                        s = fma(s, vec4(scale), bias_quad(int(key0 + key) - int(row0 + held_row(i)), int(THREADS_N)));
+                        s = fma(s, vec4(scale), bias_quad(offset, int(THREADS_N)));
+                    else if (ALIBI != 0)
+                        s = fma(s, vec4(scale), alibi_quad(slope, offset, int(THREADS_N)));
                     else
                         s *= scale;
+                    if (!all_seen) s = mask_quad(s, offset, int(THREADS_N));
                     score[i * COLUMN_QUADS + j] = s;
                     if (key < keys) step[i] = max(step[i], s.x);
                     if (key + THREADS_N < keys) step[i] = max(step[i], s.y);
@@ -141,6 +152,7 @@ void main()
                     e.y = key + THREADS_N < keys ? exp2(s.y - now) : 0.0;
                     e.z = key + 2 * THREADS_N < keys ? exp2(s.z - now) : 0.0;
                     e.w = key + 3 * THREADS_N < keys ? exp2(s.w - now) : 0.0;
+                    if (!all_seen) e = masked_weights(s, e);
                     total[i] += (e.x + e.y) + (e.z + e.w);
                     if (DROPOUT > 0) {
                         e *= keep_quad(TILE_M, held_row(i), 0, key, THREADS_N);

@@ -13,7 +13,9 @@
  * gradients, the queries and the keys. The keys' and values' sums stay in registers to the end of their tile, the
  * queries' are added up in memory, always by the same work-item: no sum is shared with another work-group, their order
  * is that of the queries and of the tiles, and they depend on their own sequence alone. RELATIVE: the scores' gradients
- * are added up by distance, too, which is for one part. */
+ * are added up by distance, too, which is for one part. ALIBI: as in the forward pass. BEFORE, AFTER: a tile of keys
+ * meets the steps of queries of which one sees one of its keys; the first tile of a part that meets a step begins its
+ * sums. */
 #include "attention.glsl"
 
 layout(constant_id = CONST_PARTS) const uint PARTS = 1;
@@ -24,6 +26,7 @@ INPUT(SLOT_GRADIENT, gradient);
 OUTPUT_OF(SLOT_DISTANCES, float, distances);
 #define BIASES
 #include "distances.glsl"
+#include "masked.glsl"
 layout(set = 0, binding = SLOT_PARTIALS) restrict buffer partials_vectors { vec4 partials_quads[]; };
 
 /* The weights and a stage of channels take turns with stages of keys, values, queries and gradients in the same memory. */
@@ -114,6 +117,9 @@ void main()
             const uint w_at = W_OFFSET + (first + key0) * W_STRIDE + HEAD_AT(key_head, W_STRIDE);
             const uint v_at = V_OFFSET + (first + key0) * V_STRIDE + HEAD_AT(key_head, V_STRIDE);
             const uint keys = length - key0;
+            const uint last_key = key0 + min(keys, TILE_M) - 1;
+            const uint first_query = uint(mask_first_query(int(key0), AFTER)) / TILE_N * TILE_N;
+            const uint end_query = uint(mask_end_query(int(last_key), BEFORE, int(length)));
 
             UNROLL
             for (uint i = 0; i < SUMS; i++) {
@@ -121,15 +127,18 @@ void main()
                 value_sum[i] = vec4(0.0);
             }
 
-            /* All queries of the heads of Q, one head after the other. */
-            const uint query_tiles = (length + TILE_N - 1) / TILE_N;
+            /* All queries of the heads of Q that see something, one head after the other. */
+            const uint query_tiles = (end_query - first_query + TILE_N - 1) / TILE_N;
             for (uint step = 0; step < KEY_HEAD_MEMBERS * query_tiles; step++) {
                 const uint head = key_head * KEY_HEAD_MEMBERS + step / query_tiles;
-                const uint query0 = step % query_tiles * TILE_N;
+                const uint query0 = first_query + step % query_tiles * TILE_N;
                 const uint x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
                 const uint gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
                 const uint partials_at = part * batch[HEADER_TOKENS] * GRADIENT_STRIDE + gradient_at;
                 const uint queries = min(length - query0, TILE_N);
+                const float slope = ALIBI != 0 ? alibi_slope(HEADS, head) * LOG2E : 0.0;
+                const bool begins = key0 < uint(mask_first_key(int(query0), BEFORE)) / TILE_M * TILE_M + PARTS * TILE_M;
+                const bool all_seen = !MASKED || mask_sees_all(int(query0), int(query0 + queries) - 1, int(key0), int(last_key), BEFORE, AFTER);
 
                 /* ---- statistics of the queries; those beyond the sequence weigh nothing ---- */
                 for (uint i = local_number(); i < 2 * TILE_N; i += LOCAL_SIZE) {
@@ -170,10 +179,16 @@ void main()
                     UNROLL
                     for (uint i = 0; i < THREAD_M; i++) {
                         const uint at = i * COLUMN_QUADS + j;
+                        const int offset = int(key0 + held_row(i)) - int(query0 + query);
                         vec4 least = -query_lse;
                         if (RELATIVE > 0)
-                            least += bias_quad(int(key0 + held_row(i)) - int(query0 + query), -int(THREADS_N));
-                        const vec4 weight = exp2(fma(score[at], vec4(scale), least));
+                            least += bias_quad(offset, -int(THREADS_N));
+                        else if (ALIBI != 0)
+                            least += alibi_quad(slope, offset, -int(THREADS_N));
+                        vec4 s = fma(score[at], vec4(scale), least);
+                        if (!all_seen) s = mask_quad(s, offset, -int(THREADS_N));
+                        vec4 weight = exp2(s);
+                        if (!all_seen) weight = masked_weights(s, weight);
                         if (DROPOUT > 0) {
                             const vec4 factor = keep_quad(TILE_N, query, THREADS_N, held_row(i), 0);
                             score[at] = weight * factor;
@@ -215,7 +230,7 @@ void main()
                     for (uint j = 0; j < CHANNEL_QUADS; j++) {
                         const uint p = held_channel(j);
                         sum[i * CHANNEL_QUADS + j] = vec4(0.0);
-                        if (key0 >= PARTS * TILE_M && row < queries && p < HEAD_DIM)
+                        if (!begins && row < queries && p < HEAD_DIM)
                             sum[i * CHANNEL_QUADS + j] = PARTIAL(row, p);
                     }
                 }

@@ -12,6 +12,8 @@
  * its operands and sums stay in its registers. What it walks over is
  * twice in shared memory: one step is multiplied while the next one arrives.
  *
+ * BEFORE, AFTER: steps that see nothing of the group's keys, or of which its queries see nothing, are passed over.
+ *
  * RELATIVE: the scores' gradients are added up by distance, too, by the first part, which then has all tiles of queries
  * and none of keys. */
 #include "attention_matrices.glsl"
@@ -23,8 +25,7 @@ INPUT_OF(SLOT_LSE, float, lse);
 INPUT_OF(SLOT_DELTA, float, delta);
 INPUT(SLOT_GRADIENT, gradient);
 OUTPUT_OF(SLOT_DISTANCES, float, distances);
-#define BIASES
-#include "distances.glsl"
+#include "masked_matrices.glsl"
 
 /* Elements from one row of the gradient of attention's output to the next. */
 #define GRADIENT_STRIDE (HEADS * HEAD_DIM)
@@ -83,14 +84,24 @@ float column_weight_biased(const in uint row, const in uint column, const in flo
                            const in int apart)
 {
     return exp2(fma(s, uintBitsToFloat(SCALE) * LOG2E,
-                    bias_of(apart + int(row) - int(column)) - statistics_tile[query + column].x));
+                    bias_at(apart + int(row) - int(column)) - statistics_tile[query + column].x));
 }
 float row_weight_biased(const in uint row, const in uint column, const in float s, const in uint query,
                         const in int apart)
 {
     return exp2(min(fma(s, uintBitsToFloat(SCALE) * LOG2E,
-                        bias_of(apart + int(column) - int(row)) - statistics_tile[query + row].x),
+                        bias_at(apart + int(column) - int(row)) - statistics_tile[query + row].x),
                     1.0));
+}
+
+/* Of pairs that see each other. */
+float column_seen(const in uint row, const in uint column, const in float weight, const in int apart)
+{
+    return mask_sees(apart + int(row) - int(column), BEFORE, AFTER) ? weight : 0.0;
+}
+float row_seen(const in uint row, const in uint column, const in float weight, const in int apart)
+{
+    return mask_sees(apart + int(column) - int(row), BEFORE, AFTER) ? weight : 0.0;
 }
 
 /* The gradient of a score, from that of the weight after dropout. */
@@ -121,55 +132,19 @@ float first_columns(const in uint row, const in uint column, const in float chan
     return column < count ? change : 0.0;
 }
 
-/* ---- sums by distance ----
- * A subgroup has sums of its own, one for each distance up to RELATIVE and EDGE more on either side, so that neighbours,
- * each of whom adds up a diagonal of a matrix, never add to the same one. A matrix that is all beyond RELATIVE counts as
- * one that just is. */
-#define EDGE (MATRIX_M + MATRIX_N - 2)
-#define DISTANCE_SUMS (2 * (RELATIVE + EDGE) + 1)
-shared float distance_sums[RELATIVE > 0 ? SUBGROUPS * DISTANCE_SUMS : 1];
-shared float change_tile[RELATIVE > 0 ? SUBGROUPS * MATRIX_M * MATRIX_N : 1];
-
-#define SUM_DISTANCES(change, apart)                                                                                   \
-    {                                                                                                                  \
-        subgroupBarrier(); /* nobody reads the matrix before any more */                                               \
-        coopMatStore(change, change_tile, gl_SubgroupID * MATRIX_M * MATRIX_N, MATRIX_N, BY_ROWS);                     \
-        subgroupBarrier();                                                                                             \
-        add_diagonals(apart);                                                                                          \
-    }
-
-void add_diagonals(const int given)
-{
-    const int apart = clamp(given, -FARTHEST - int(MATRIX_N - 1), FARTHEST + int(MATRIX_M - 1));
-    for (uint d = gl_SubgroupInvocationID; d <= EDGE; d += SUBGROUP) {
-        float all = 0.0;
-        for (uint row = 0; row < MATRIX_M; row++) {
-            const uint column = row + d - (MATRIX_M - 1);
-            if (column < MATRIX_N) all += change_tile[(gl_SubgroupID * MATRIX_M + row) * MATRIX_N + column];
-        }
-        const int offset = apart + int(d) - int(MATRIX_M - 1);
-        distance_sums[gl_SubgroupID * DISTANCE_SUMS + uint(offset + FARTHEST + int(EDGE))] += all;
-    }
-}
-
-/* distances[e][head] of a sequence (shaders/distance_sums.comp), `at` being that of its first one. */
-void store_distances(const uint at, const uint tokens)
-{
-    const int most = min(int(tokens) - 1, FARTHEST);
-    barrier();
-    for (int e = int(local_number()); e < 2 * int(tokens); e += int(LOCAL_SIZE)) {
-        const int offset = e - most;
-        const int low = offset == -FARTHEST ? offset - int(EDGE) : offset,
-                  high = offset == FARTHEST ? offset + int(EDGE) : offset;
-        float all = 0.0;
-        for (uint s = 0; s < SUBGROUPS && e <= 2 * most; s++)
-            for (int o = low; o <= high; o++) all += distance_sums[s * DISTANCE_SUMS + uint(o + FARTHEST + int(EDGE))];
-        distances[at + uint(e) * HEADS] = all * uintBitsToFloat(SCALE) * KEPT_SCALE;
-    }
-}
+#include "distance_matrices.glsl"
 
 /* Rows of the sequence's first token and head in each operand. */
 uint first, length, head, x_at, w_at, v_at, gradient_at;
+
+/* Makes a head of Q the one whose queries are walked over, or are the group's own. */
+void turn_to(const uint other)
+{
+    head = other;
+    x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
+    gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
+    if (ALIBI != 0) slope = alibi_slope(HEADS, head) * LOG2E;
+}
 
 /* The group's own rows of an operand, in registers from here on. */
 #define LOAD_OWN(operand, name, at, stride, count, blocks, tile_rows)                                                  \
@@ -250,12 +225,14 @@ uint first, length, head, x_at, w_at, v_at, gradient_at;
         MULTIPLY_DEEP(score, change, key, value, x_tile, gradient_tile, j, BLOCKS);                                    \
         UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                       \
         {                                                                                                              \
-            if (RELATIVE > 0) {                                                                                        \
-                EACH2(score[r], column_weight_biased, at,                                                              \
-                      int(key0 + own + r * MATRIX_M) - int(query0 + j * MATRIX_N));                                    \
+            const uint first_key = key0 + own + r * MATRIX_M, first_query = query0 + j * MATRIX_N;                     \
+            const int apart = int(first_key) - int(first_query);                                                       \
+            if (BIASED) {                                                                                              \
+                EACH2(score[r], column_weight_biased, at, apart);                                                      \
             } else {                                                                                                   \
                 EACH(score[r], column_weight, at);                                                                     \
             }                                                                                                          \
+            if (HIDES(first_query, MATRIX_N, first_key, MATRIX_M)) EACH(score[r], column_seen, apart);                 \
             if (DROPOUT > 0) EACH2(change[r], column_drop, kept, r * MATRIX_M);                                        \
             EACH_OF2(change[r], column_change, score[r], at);                                                          \
             if (DROPOUT > 0) EACH2(score[r], column_drop, kept, r * MATRIX_M);                                         \
@@ -276,12 +253,7 @@ void keys_and_values(const uint key0)
 
     uvec4 held[ROUNDS(TILE_N)];
     vec2 found[(TILE_N + LOCAL_SIZE - 1) / LOCAL_SIZE];
-    FETCH_ROWS(held, x, x_at, X_STRIDE, 0, last, TILE_N);
-    PLACE_ROWS(0, held, TILE_N);
-    FETCH_ROWS(held, gradient, gradient_at, GRADIENT_STRIDE, 0, last, TILE_N);
-    PLACE_ROWS(TILE, held, TILE_N);
-    FETCH_STATISTICS(found, 0, TILE_N);
-    PLACE_STATISTICS(0, found, 0, TILE_N);
+    const uint begin = FIRST_QUERY(key0, TILE_N), end = END_QUERY(key0 + min(keys, TILE_M) - 1, length);
 
     uint drawn[DRAWS(TILE_N)];
 #define DRAW_COLUMNS(query0)                                                                                           \
@@ -290,11 +262,6 @@ void keys_and_values(const uint key0)
         const uint row = (first + (query0) + gl_SubgroupInvocationID + d * SUBGROUP) * HEADS + head;                   \
         drawn[d] = keep_word(random, row, key0 + own, SUBGROUP_ROWS);                                                  \
     }
-    if (DROPOUT > 0) {
-        DRAW_COLUMNS(0);
-        subgroupBarrier();
-        KEEP(drawn, TILE_N);
-    }
 
     MATRIX_C key_sum[BLOCKS * WIDE], value_sum[BLOCKS * WIDE];
     UNROLL
@@ -302,45 +269,63 @@ void keys_and_values(const uint key0)
         key_sum[i] = MATRIX_C(0.0);
         value_sum[i] = MATRIX_C(0.0);
     }
-    uint stage = 0;
-    for (uint query0 = 0; query0 < length; query0 += TILE_N) {
-        const uint next = query0 + TILE_N;
-        const uint x_tile = stage * 2 * TILE, gradient_tile = x_tile + TILE, statistics = stage * TILE_N;
-        stage = 1 - stage;
-        barrier(); /* this step is there, and nobody reads the one before */
-
-        FETCH_STATISTICS(found, next, TILE_N);
-        UNROLL
-        for (uint half_step = 0; half_step < 2; half_step++) {
-            if (half_step == 0) {
-                FETCH_ROWS(held, x, x_at, X_STRIDE, next, last, TILE_N);
-            } else {
-                FETCH_ROWS(held, gradient, gradient_at, GRADIENT_STRIDE, next, last, TILE_N);
-                if (DROPOUT > 0) DRAW_COLUMNS(next);
-            }
-            MATRIX_A weights[BLOCKS], changes[BLOCKS];
-            UNROLL
-            for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
-                CHANGE_COLUMNS(strip)
-                OPERANDS_PUT;
-                UNROLL
-                for (uint k = 0; k < STRIP / MATRIX_K; k++) {
-                    UNROLL
-                    for (uint r = 0; r < BLOCKS; r++) {
-                        TAKE_OPERAND(weights[r], r, k, strip % 2);
-                        TAKE_OPERAND(changes[r], BLOCKS + r, k, strip % 2);
-                    }
-                    MULTIPLY_WIDE(value_sum, weights, gradient_tile, strip * STRIP + k * MATRIX_K, BLOCKS);
-                    MULTIPLY_WIDE(key_sum, changes, x_tile, strip * STRIP + k * MATRIX_K, BLOCKS);
-                }
-            }
-            if (half_step == 0) PLACE_ROWS(stage * 2 * TILE, held, TILE_N);
-        }
-        PLACE_ROWS(stage * 2 * TILE + TILE, held, TILE_N);
-        PLACE_STATISTICS(stage * TILE_N, found, next, TILE_N);
+    /* The queries of the heads of Q, one head after the other. */
+    ROLLED
+    for (uint member = 0; member < KEY_HEAD_MEMBERS; member++) {
+        turn_to(head / KEY_HEAD_MEMBERS * KEY_HEAD_MEMBERS + member);
+        if (member > 0) barrier(); /* the memory is free */
+        FETCH_ROWS(held, x, x_at, X_STRIDE, begin, last, TILE_N);
+        PLACE_ROWS(0, held, TILE_N);
+        FETCH_ROWS(held, gradient, gradient_at, GRADIENT_STRIDE, begin, last, TILE_N);
+        PLACE_ROWS(TILE, held, TILE_N);
+        FETCH_STATISTICS(found, begin, TILE_N);
+        PLACE_STATISTICS(0, found, begin, TILE_N);
         if (DROPOUT > 0) {
+            DRAW_COLUMNS(begin);
             subgroupBarrier();
             KEEP(drawn, TILE_N);
+        }
+
+        uint stage = 0;
+        for (uint query0 = begin; query0 < end; query0 += TILE_N) {
+            const uint next = query0 + TILE_N;
+            const uint x_tile = stage * 2 * TILE, gradient_tile = x_tile + TILE, statistics = stage * TILE_N;
+            stage = 1 - stage;
+            barrier(); /* this step is there, and nobody reads the one before */
+
+            FETCH_STATISTICS(found, next, TILE_N);
+            UNROLL
+            for (uint half_step = 0; half_step < 2; half_step++) {
+                if (half_step == 0) {
+                    FETCH_ROWS(held, x, x_at, X_STRIDE, next, last, TILE_N);
+                } else {
+                    FETCH_ROWS(held, gradient, gradient_at, GRADIENT_STRIDE, next, last, TILE_N);
+                    if (DROPOUT > 0) DRAW_COLUMNS(next);
+                }
+                MATRIX_A weights[BLOCKS], changes[BLOCKS];
+                UNROLL
+                for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
+                    CHANGE_COLUMNS(strip)
+                    OPERANDS_PUT;
+                    UNROLL
+                    for (uint k = 0; k < STRIP / MATRIX_K; k++) {
+                        UNROLL
+                        for (uint r = 0; r < BLOCKS; r++) {
+                            TAKE_OPERAND(weights[r], r, k, strip % 2);
+                            TAKE_OPERAND(changes[r], BLOCKS + r, k, strip % 2);
+                        }
+                        MULTIPLY_WIDE(value_sum, weights, gradient_tile, strip * STRIP + k * MATRIX_K, BLOCKS);
+                        MULTIPLY_WIDE(key_sum, changes, x_tile, strip * STRIP + k * MATRIX_K, BLOCKS);
+                    }
+                }
+                if (half_step == 0) PLACE_ROWS(stage * 2 * TILE, held, TILE_N);
+            }
+            PLACE_ROWS(stage * 2 * TILE + TILE, held, TILE_N);
+            PLACE_STATISTICS(stage * TILE_N, found, next, TILE_N);
+            if (DROPOUT > 0) {
+                subgroupBarrier();
+                KEEP(drawn, TILE_N);
+            }
         }
     }
 
@@ -359,11 +344,12 @@ void keys_and_values(const uint key0)
         {                                                                                                              \
             const uint at = own + r * MATRIX_M;                                                                        \
             const int apart = int(first_key) - int(query0 + at);                                                       \
-            if (RELATIVE > 0) {                                                                                        \
+            if (BIASED) {                                                                                              \
                 EACH2(score[r], row_weight_biased, at, apart);                                                         \
             } else {                                                                                                   \
                 EACH(score[r], row_weight, at);                                                                        \
             }                                                                                                          \
+            if (HIDES(query0 + at, MATRIX_M, first_key, MATRIX_N)) EACH(score[r], row_seen, apart);                    \
             if (DROPOUT > 0)                                                                                           \
                 EACH2(change[r], row_drop, words + j * MATRIX_N / 32 * QUERY_SUBGROUP_ROWS + r * MATRIX_M,             \
                       j * MATRIX_N % 32);                                                                              \
@@ -394,9 +380,10 @@ void queries(const uint query0)
     barrier(); /* the memory is free */
 
     uvec4 held[ROUNDS(TILE_N)];
-    FETCH_ROWS(held, w, w_at, W_STRIDE, 0, last, TILE_N);
-    PLACE_SOME(0, held, length, TILE_N);
-    FETCH_ROWS(held, v, v_at, V_STRIDE, 0, last, TILE_N);
+    const uint begin = FIRST_KEY(query0, TILE_N), end = END_KEY(query0 + min(rows, QUERY_ROWS) - 1, length);
+    FETCH_ROWS(held, w, w_at, W_STRIDE, begin, last, TILE_N);
+    PLACE_SOME(0, held, length - begin, TILE_N);
+    FETCH_ROWS(held, v, v_at, V_STRIDE, begin, last, TILE_N);
     PLACE_ROWS(TILE, held, TILE_N);
 
     uint drawn[DRAWS(KEEP_ROWS)];
@@ -408,7 +395,7 @@ void queries(const uint query0)
                              (key0) + i / QUERY_SUBGROUP_ROWS * 32, 32);                                               \
     }
     if (DROPOUT > 0) {
-        DRAW_ROWS(0);
+        DRAW_ROWS(begin);
         subgroupBarrier();
         KEEP(drawn, KEEP_ROWS);
     }
@@ -417,7 +404,7 @@ void queries(const uint query0)
     UNROLL
     for (uint i = 0; i < QUERY_BLOCKS * WIDE; i++) sum[i] = MATRIX_C(0.0);
     uint stage = 0;
-    for (uint key0 = 0; key0 < length; key0 += TILE_N) {
+    for (uint key0 = begin; key0 < end; key0 += TILE_N) {
         const uint next = key0 + TILE_N, left = length > next ? length - next : 0;
         const uint key_tile = stage * 2 * TILE, value_tile = key_tile + TILE;
         stage = 1 - stage;
@@ -461,17 +448,16 @@ void main()
     const uint sequences = batch[HEADER_SEQUENCES];
     const uint part = group_number() % PARTS;
     const uint sequence = group_number() / PARTS % max(sequences, 1u);
-    head = group_number() / PARTS / max(sequences, 1u);
-    if (sequences == 0 || head >= HEADS) return;
+    const uint key_head = group_number() / PARTS / max(sequences, 1u);
+    if (sequences == 0 || key_head >= KEY_HEAD_COUNT) return;
     FIND_PLACES;
     first = batch[batch[HEADER_AT_OFFSETS] + sequence];
     length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
-    x_at = X_OFFSET + first * X_STRIDE + HEAD_AT(head, X_STRIDE);
-    w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
-    v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
-    gradient_at = first * GRADIENT_STRIDE + head * HEAD_DIM;
+    turn_to(key_head * KEY_HEAD_MEMBERS);
+    w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(key_head, W_STRIDE);
+    v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(key_head, V_STRIDE);
     const uint key_tiles = (length + TILE_M - 1) / TILE_M, query_tiles = (length + QUERY_ROWS - 1) / QUERY_ROWS;
-    if (RELATIVE > 0) {
+    if (RELATIVE > 0) { /* then Q has no more heads than K */
         load_biases(head, LOG2E);
         for (uint i = local_number(); i < SUBGROUPS * DISTANCE_SUMS; i += LOCAL_SIZE) distance_sums[i] = 0.0;
         ROLLED
@@ -481,10 +467,12 @@ void main()
         if (part == 0) store_distances(2 * first * HEADS + head, length);
         return;
     }
-    for (uint tile = part; tile < key_tiles + query_tiles; tile += PARTS) {
-        if (tile < key_tiles)
+    for (uint tile = part; tile < key_tiles + KEY_HEAD_MEMBERS * query_tiles; tile += PARTS) {
+        if (tile < key_tiles) {
             keys_and_values(tile * TILE_M);
-        else
-            queries((tile - key_tiles) * QUERY_ROWS);
+        } else {
+            turn_to(key_head * KEY_HEAD_MEMBERS + (tile - key_tiles) / query_tiles);
+            queries((tile - key_tiles) % query_tiles * QUERY_ROWS);
+        }
     }
 }

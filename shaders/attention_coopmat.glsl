@@ -8,19 +8,21 @@
  * far, which they start from when they are summed, and what was summed before is rescaled, but only where it grew by so
  * much that a weight could leave the range of 16 bits: a sum relative to an older maximum is as exact. Only then is the
  * largest score of a row looked for. Steps begin at the sequence's first key: the result depends on its own sequence
- * alone. Dropout has its place at the weights, after their total.
+ * alone. Dropout has its place at the weights, after their total. BEFORE, AFTER: steps of which no query sees a key are
+ * passed over.
  *
  * A group has ENTRIES entries of the query tile table, as many as there are for TILE_M queries: where sequences are
  * that long, one of them begins a tile of its own. */
 #include "attention_matrices.glsl"
-#define BIASES
-#include "distances.glsl"
+#include "masked_matrices.glsl"
 
 layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 64;
 layout(constant_id = CONST_Y_OFFSET) const uint Y_OFFSET = 0;
 layout(constant_id = CONST_LSE) const uint LSE = LSE_NONE;
 layout(constant_id = CONST_ENTRIES) const uint ENTRIES = 1;
 layout(constant_id = CONST_TILE_V) const uint TILE_V = 16; /* keys of a strip, by KHR_cooperative_matrix alone */
+
+layout(constant_id = CONST_CPU) const uint CPU = 0;
 
 #define OPERANDS BLOCKS
 #define STRIP_KEYS TILE_V
@@ -30,7 +32,7 @@ layout(constant_id = CONST_TILE_V) const uint TILE_V = 16; /* keys of a strip, b
 OUTPUT_OF(SLOT_LSE, float, lse);
 
 /* Far below every score, and no difference overflows. */
-#define LOWEST -1.0e30
+#define LOWEST HIDDEN_SCORE
 
 /* A weight is at most 2^8, far from the end of what 16 bits hold. */
 #define SLACK 8.0
@@ -48,7 +50,13 @@ float mask(const in uint row, const in uint column, const in float s, const in u
 /* With the bias by distance; `apart`: of the matrix' first key and first query. */
 float biased(const in uint row, const in uint column, const in float s, const in int apart)
 {
-    return s + bias_of(apart + int(column) - int(row));
+    return s + bias_at(apart + int(column) - int(row));
+}
+
+/* Of keys that the query sees. */
+float seen(const in uint row, const in uint column, const in float s, const in int apart)
+{
+    return mask_sees(apart + int(column) - int(row), BEFORE, AFTER) ? s : LOWEST;
 }
 
 float larger(const in float a, const in float b) { return max(a, b); }
@@ -100,7 +108,7 @@ float drop(const in uint row, const in uint column, const in float e, const in u
 #define DRAW_FIRST                                                                                                     \
     uint drawn[DRAWS];                                                                                                 \
     if (DROPOUT > 0) {                                                                                                 \
-        DRAW(drawn, 0);                                                                                                \
+        DRAW(drawn, first_key);                                                                                        \
         KEEP(drawn);                                                                                                   \
     }
 #define DRAW_NEXT                                                                                                      \
@@ -172,17 +180,27 @@ float drop(const in uint row, const in uint column, const in float e, const in u
             }                                                                                                          \
             UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
             {                                                                                                          \
-                if (RELATIVE > 0)                                                                                      \
-                    EACH(SCORE(r, n), biased, int(key0 + j * MATRIX_N) - int(row0 + own + r * MATRIX_M));              \
+                const uint key_ = key0 + j * MATRIX_N, query_ = row0 + own + r * MATRIX_M;                             \
+                if (BIASED) EACH(SCORE(r, n), biased, int(key_) - int(query_));                                        \
+                if (HIDES(query_, MATRIX_M, key_, MATRIX_N)) EACH(SCORE(r, n), seen, int(key_) - int(query_));         \
                 if (keys < (j + 1) * MATRIX_N)                                                                         \
                     EACH(SCORE(r, n), mask, keys > j * MATRIX_N ? keys - j * MATRIX_N : 0);                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
+/* Where queries see their first keys in different strips, until that of the sub-group's last query's (`opened`) there
+ * may be rows that have seen none. */
+#define OPENS_LATE (GIVEN_BEFORE > 0)
+#define OPENS(strip)                                                                                                   \
+    (OPENS_LATE ? key0 + (strip)*STRIP <= opened : (strip) == 0 && key0 == 0)
+/* As good as 0 and another number. */
+#define NEARLY_ZERO 1.0e-30
+
 /* Has a score grown by too much? Then they become relative to the largest of their row, and so does what was summed
- * before. `opens`: there is nothing yet that they are relative to. Of all blocks at once: where a block had a branch of
- * its own, NVIDIA's compiler spilled all matrices that live across it. */
+ * before. `opens`: there is nothing yet that they are relative to, or where rows see their first keys in different
+ * strips (OPENS_LATE) maybe not; their base is 0 then, and stays so until there is. Of all blocks at once: where a block
+ * had a branch of its own, NVIDIA's compiler spilled all matrices that live across it. */
 #define LIMIT_GROWTH(opens)                                                                                            \
     {                                                                                                                  \
         float top = LOWEST;                                                                                            \
@@ -201,13 +219,21 @@ float drop(const in uint row, const in uint column, const in float e, const in u
             REDUCE_ROWS(most, larger);                                                                                 \
             UNROLL for (uint r = 0; r < BLOCKS; r++)                                                                   \
             {                                                                                                          \
-                MATRIX_C up = most[r], less;                                                                           \
+                MATRIX_C up = most[r], less, from = base[r];                                                           \
                 UNROLL for (uint e = 0; e < up.length(); e++)                                                          \
                 {                                                                                                      \
                     less[e] = exp2(-max(up[e], 0.0) * scale);                                                          \
-                    up[e] = (opens) ? up[e] : max(up[e], 0.0);                                                         \
+                    if (OPENS_LATE) {                                                                                  \
+                        const bool none = up[e] <= 0.5 * LOWEST;                                                       \
+                        up[e] = from[e] == 0.0 && !none ? up[e] : max(up[e], 0.0);                                     \
+                        from[e] -= up[e];                                                                              \
+                        if (from[e] == 0.0 && !none) from[e] = NEARLY_ZERO;                                            \
+                    } else {                                                                                           \
+                        up[e] = (opens) ? up[e] : max(up[e], 0.0);                                                     \
+                        from[e] -= up[e];                                                                              \
+                    }                                                                                                  \
                 }                                                                                                      \
-                base[r] = base[r] - up;                                                                                \
+                base[r] = from;                                                                                        \
                 total[r] = total[r] * less;                                                                            \
                 UNROLL for (uint n = 0; n < STRIP_MATRICES; n++) SCORE(r, n) = SCORE(r, n) - up;                       \
                 UNROLL for (uint c = 0; c < WIDE; c++) sum[r * WIDE + c] = sum[r * WIDE + c] * less;                   \
@@ -236,15 +262,20 @@ void attend(const uint sequence, const uint row0, const uint head)
     const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
     const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;
     const uint x_at = X_OFFSET + (first + row0) * X_STRIDE + HEAD_AT(head, X_STRIDE);
-    const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(head, W_STRIDE);
-    const uint v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(head, V_STRIDE);
+    const uint w_at = W_OFFSET + first * W_STRIDE + HEAD_AT(KEY_HEAD(head), W_STRIDE);
+    const uint v_at = V_OFFSET + first * V_STRIDE + HEAD_AT(KEY_HEAD(head), V_STRIDE);
     const uint y_at = Y_OFFSET + (first + row0) * Y_STRIDE + HEAD_AT(head, Y_STRIDE);
     const uint rows = length - row0;
     const float scale = uintBitsToFloat(SCALE) * LOG2E;
     const uint own = gl_SubgroupID * SUBGROUP_ROWS; /* this subgroup's first row of the tile */
     const uvec4 random = dropout_key();
 
-    if (RELATIVE > 0) load_biases(head, 1.0 / uintBitsToFloat(SCALE));
+    load_bias(head, 1.0 / uintBitsToFloat(SCALE));
+    const uint last_row = row0 + min(rows, TILE_M) - 1;
+    const uint first_key = FIRST_KEY(row0, TILE_N), end_key = END_KEY(last_row, length);
+    /* Lavapipe has a sub-group's barrier for the work-group's: there all sub-groups open alike. */
+    const uint opener = CPU != 0 ? last_row : min(row0 + own + SUBGROUP_ROWS, length) - 1;
+    const uint opened = uint(mask_first_key(int(opener), BEFORE));
     const uint last = length - 1;
     MATRIX_A query[BLOCKS * DEEP];
     {
@@ -259,9 +290,9 @@ void attend(const uint sequence, const uint row0, const uint head)
     barrier(); /* the queries' memory is free */
 
     uvec4 held[ROUNDS(TILE_N)];
-    FETCH_ROWS(held, w, w_at, W_STRIDE, 0, last, TILE_N);
+    FETCH_ROWS(held, w, w_at, W_STRIDE, first_key, last, TILE_N);
     PLACE_ROWS(0, held, TILE_N);
-    FETCH_ROWS(held, v, v_at, V_STRIDE, 0, last, TILE_N);
+    FETCH_ROWS(held, v, v_at, V_STRIDE, first_key, last, TILE_N);
     PLACE_ROWS(TILE, held, TILE_N);
 
     DRAW_FIRST;
@@ -276,7 +307,7 @@ void attend(const uint sequence, const uint row0, const uint head)
     }
 
     uint stage = 0;
-    for (uint key0 = 0; key0 < length; key0 += TILE_N) {
+    for (uint key0 = first_key; key0 < end_key; key0 += TILE_N) {
         const uint keys = length - key0;
         const uint key_tile = stage, value_tile = stage + TILE;
         stage = 2 * TILE - stage;
@@ -296,7 +327,7 @@ void attend(const uint sequence, const uint row0, const uint head)
             for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
                 DRAW_STRIP(strip);
                 if (!AHEAD || strip == 0) SCORES(strip)
-                LIMIT_GROWTH(key0 == 0 && strip == 0)
+                LIMIT_GROWTH(OPENS(strip))
                 WEIGH(strip)
                 if (AHEAD && strip + 1 < 2 * STRIPS) SCORES(strip + 1)
                 OPERANDS_PUT;

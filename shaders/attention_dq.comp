@@ -1,8 +1,9 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 /* Gradient of attention's queries: the sum over the parts of what attention_backward left, y[j] = SCALE * (sum over
- * parts of partials[part][j]). A part that no tile of the sequence's keys belongs to has nothing of it. A work-item
- * has ACCESS elements and adds the parts in ascending order. Twin of cl/attention_dq.cl. */
+ * parts of partials[part][j]). A part of whose tiles of keys none met the query's step has nothing of it. A
+ * work-item has ACCESS elements and adds the parts in the order of their first tiles that did. Twin of
+ * cl/attention_dq.cl. */
 #include "common.glsl"
 
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
@@ -12,7 +13,10 @@ layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u;
 layout(constant_id = CONST_X_STRIDE) const uint X_STRIDE = 32;
 layout(constant_id = CONST_X_OFFSET) const uint X_OFFSET = 0;
 layout(constant_id = CONST_PARTS) const uint PARTS = 1;
-layout(constant_id = CONST_TILE_M) const uint TILE_M = 32;
+layout(constant_id = CONST_TILE_M) const uint TILE_M = 32; /* keys of a tile */
+layout(constant_id = CONST_TILE_N) const uint TILE_N = 32; /* queries of a step */
+
+#include "masked.glsl"
 
 #define ROW (HEADS * HEAD_DIM)
 
@@ -29,13 +33,16 @@ void main()
         const uint token = at / ROW;
         const uint offset = batch[HEADER_AT_OFFSETS] + batch[batch[HEADER_AT_TOKEN_SEQUENCE] + token];
         const uint length = batch[offset + 1] - batch[offset];
-        const uint parts = min((length + TILE_M - 1) / TILE_M, PARTS);
+        const uint query0 = (token - batch[offset]) / TILE_N * TILE_N, last = min(query0 + TILE_N, length) - 1;
+        const uint from = uint(mask_first_key(int(query0), BEFORE)) / TILE_M;
+        const uint end = (uint(mask_end_key(int(last), AFTER, int(length))) + TILE_M - 1) / TILE_M;
+        const uint parts = min(end - from, PARTS);
         float sum[VECTOR];
         UNROLL
         for (uint c = 0; c < VECTOR; c++) sum[c] = 0.0;
-        for (uint part = 0; part < parts; part++) {
+        for (uint i = 0; i < parts; i++) {
             float v[VECTOR];
-            LOAD_FLOATS(partials, part * tokens * ROW + at, v);
+            LOAD_FLOATS(partials, (from + i) % PARTS * tokens * ROW + at, v);
             UNROLL
             for (uint c = 0; c < ACCESS; c++) sum[c] += v[c];
         }

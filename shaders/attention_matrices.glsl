@@ -11,6 +11,8 @@
 #include "common.glsl"
 
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
+layout(constant_id = CONST_KEY_HEADS) const uint KEY_HEADS = 0;
+#include "heads.h"
 layout(constant_id = CONST_HEAD_DIM) const uint HEAD_DIM = 64;
 layout(constant_id = CONST_QKV_INTERLEAVED) const uint QKV_INTERLEAVED = 0;
 layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u;

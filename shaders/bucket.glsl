@@ -1,7 +1,6 @@
 /* What the kernels of buckets share: where elements lie, and powers of two. Included after common.glsl, by kernels that
  * have `batch` and `rows`. Twin of cl/bucket.h. */
-
-layout(constant_id = CONST_FORM) const uint FORM = WIRE_FORM_F32;
+#include "wire.glsl"
 
 /* Where float number `i` of a bucket lies in the slab. */
 uint element_at(const uint i)
@@ -19,7 +18,9 @@ float scaled(const float x, const int exponent)
     return x * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2);
 }
 
-/* Float number `i` of the message that begins with word `at` of x. */
+/* Float number `i` of the message that begins with word `at` of x: rounded as bucket_add's, and not made one with the
+ * addition behind it. */
 #define MESSAGE_FLOAT(at, i)                                                                                           \
-    (FORM == WIRE_FORM_F16 ? scaled(unpackHalf2x16(x[(at) + WIRE_ROUND + (i) / 2])[(i) % 2], int(x[at]))               \
+    (FORM == WIRE_FORM_F16 ? fma(scaled(unpackHalf2x16(x[(at) + WIRE_ROUND + (i) / 2])[(i) % 2], int(x[at])),          \
+                                 uintBitsToFloat(x[(at) + WIRE_HEAD_FACTOR]), 0.0)                                     \
                            : uintBitsToFloat(x[(at) + (i)]))

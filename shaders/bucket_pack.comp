@@ -42,7 +42,7 @@ void main()
                 largest = max(largest, partials[message * WIRE_GROUPS + i]);
             exponent = exponent_of(group_max(largest));
             if (part == 0 && local_number() < WIRE_ROUND)
-                y[to + local_number()] = local_number() == 0 ? uint(exponent) : 0;
+                y[to + local_number()] = head_word(local_number(), exponent, floatBitsToUint(1.0));
         }
         for (uint i = 4 * (part * LOCAL_SIZE + local_number()); i < count; i += 4 * WIRE_GROUPS * LOCAL_SIZE) {
             vec4 v;

@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* Y = dropout(activation(X + bias)) * derivative(saved) + residual, element by element over rows of N; SUM also stores
+/* Y = SCALE * dropout(activation(X + bias)) * derivative(saved) + residual, element by element over rows of N; SUM also stores
  * X + bias. RUNTIME_N: over M rows of as many as the batch has, Y_STRIDE apart; the bias is by row. Twin of
  * cl/map.cl.
  *
@@ -16,6 +16,7 @@ layout(constant_id = CONST_ACTIVATION) const uint ACTIVATION = ACTIVATION_NONE;
 layout(constant_id = CONST_RESIDUAL) const uint RESIDUAL = 0;
 layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
 layout(constant_id = CONST_SUM) const uint SUM = 0;
+layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u; /* 1 */
 layout(constant_id = CONST_RUNTIME) const uint RUNTIME = RUNTIME_FORM;
 layout(constant_id = CONST_Y_STRIDE) const uint Y_STRIDE = 0;
 #define BATCH_N (RUNTIME == RUNTIME_N)
@@ -52,6 +53,9 @@ void main()
             STORE_ACCESS(sum, at, v);
         }
         UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate_or_slope(ACTIVATION, v[c]);
+        if (SCALE != 0x3f800000u) {
+            UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= uintBitsToFloat(SCALE);
+        }
         if (DROPOUT != 0 && BATCH_N) {
             UNROLL for (uint c = 0; c < ACCESS; c++) v[c] *= dropout_factor(dropout_key(), column + c, row);
         } else if (DROPOUT != 0) {

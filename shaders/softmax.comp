@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 /* Y = dropout(softmax(SCALE * X)) over the row of scores of one query and head, a row per team; its length is the
- * sequence's. SUM also stores the weights before the dropout, LSE_WRITE the logarithm of what they were divided by;
+ * sequence's; keys that the query does not see (BEFORE, AFTER) have weight 0, and ALIBI takes from the others by their
+ * distance. SUM also stores the weights before the dropout, LSE_WRITE the logarithm of what they were divided by;
  * LSE_READ takes it from there and sums nothing, and SOFTMAX 0 is dropout, or a bias by distance (RELATIVE), alone. Twin of cl/softmax.cl.
  *
  * LOCAL_SIZE and TEAM: see scores.glsl. */
@@ -15,20 +16,26 @@ layout(constant_id = CONST_SUM) const uint SUM = 0;
 INPUT_OF(SLOT_BATCH, uint, batch);
 #include "scores.glsl"
 #include "distances.glsl"
+#include "masked.glsl"
 
-/* v = the scores of block i, with their bias by distance. */
+/* v = the scores of block i, with their bias by distance, and without those that are not seen. */
 #define LOAD_SCORES(i, v)                                                                                              \
     LOAD_BLOCK(x, i, v);                                                                                               \
     if (RELATIVE > 0) {                                                                                                \
         UNROLL for (uint c = 0; c < VECTOR; c++)                                                                       \
             v[c] += table_bias(row % HEADS, distance_at(int(LOADED_COLUMN(i, c)) - int(SCORE_TOKEN - first))) / scale; \
+    }                                                                                                                  \
+    if (MASKED || ALIBI != 0) {                                                                                        \
+        UNROLL for (uint c = 0; c < VECTOR; c++)                                                                       \
+            v[c] = masked_score(v[c], int(LOADED_COLUMN(i, c)) - int(SCORE_TOKEN - first), slope);                     \
     }
 
 #define LOG2_E 1.44269504f
 
 #define MAX_BLOCK(v) UNROLL for (uint c = 0; c < VECTOR; c++) peak = max(peak, v[c] * scale);
 
-#define EXP_BLOCK(v) UNROLL for (uint c = 0; c < VECTOR; c++) v[c] = exp2(fma(v[c], scale, -peak) * LOG2_E);
+#define EXP_BLOCK(v)                                                                                                   \
+    UNROLL for (uint c = 0; c < VECTOR; c++) v[c] = masked_weight(v[c], exp2(fma(v[c], scale, -peak) * LOG2_E));
 
 #define SUM_BLOCK(i, v) UNROLL for (uint c = 0; c < VECTOR; c++) part += COLUMN(i, c) < count ? v[c] : 0.0f;
 
@@ -47,6 +54,7 @@ void main()
         const float scale = uintBitsToFloat(SCALE);
         float held[BLOCKS][VECTOR];
         float rest[VECTOR];
+        const float slope = ALIBI != 0 ? alibi_slope(HEADS, row % HEADS) / scale : 0.0;
 
         UNROLL for (uint i = 0; i < BLOCKS; i++)
         {

@@ -61,7 +61,9 @@ failed=0
 for more in ${COOPMAT2:-on off}; do
     for shape in "${shapes[@]}"; do
         for kind in '' ' training'; do
-            for order in '' ' transposed' ' channel-major' ${kind:+' copied'}; do
+            last=' int8'
+            [ -z "$kind" ] || last=' copied'
+            for order in '' ' transposed' ' channel-major' "$last"; do
                 printf '%s %s flash f16%s coopmat%s\n' "$more" "$shape" "$kind" "$order"
             done
         done

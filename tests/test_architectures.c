@@ -221,6 +221,7 @@ static void other_half(wherry_model_config *config)
 }
 
 static void sees_later(wherry_model_config *config) { config->causal = false; }
+static void other_scale(wherry_model_config *config) { config->embedding_scale = 1; }
 
 /* What expect_rows would not find is no test of it: another half of the gate, another base, another factor. Each change
  * is of a model's configuration after it was opened, or of a key before. */
@@ -245,6 +246,9 @@ static const struct mistake {
     {"qwen3", other_half, NULL, NULL},
     {"qwen3", sees_later, NULL, NULL},
     {"qwen3-wide", NULL, "rope_theta", "10000"},
+    {"gemma", other_scale, NULL, NULL},
+    {"gemma-old", NULL, "rope_local_base_freq", "100"},
+    {"gemma-old", NULL, "sliding_window_pattern", "2"},
 };
 
 /* Every architecture with weights of 8 bits. */
@@ -287,6 +291,43 @@ static void test_mistakes(void **state)
     }
 }
 
+/* ---- damaged configurations ---- */
+
+/* A byte of config.json is another, or the file ends there: the folder opens or is refused with a reason. */
+static void test_damaged(void **state)
+{
+    static const char *const names[] = {"gte-scaled",  "modernbert-mean", "modernbert-old", "jina",
+                                        "jina3-saved", "qwen3-wide",      "gemma-old"};
+    uint64_t random = 11;
+    size_t accepted = 0, refused = 0;
+    (void)state;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        const json_t *description = find_model(names[n]);
+        char *folder = files_folder(), *good = json_dumps(json_object_get(description, "config"), 0);
+        size_t size = strlen(good);
+        write_model(folder, description);
+        for (int round = 0; round < 200; round++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            char *bytes = strdup(good);
+            size_t at = (size_t)(random >> 33) % size, length = random >> 20 & 15 ? size : at;
+            bytes[at] = random >> 25 & 1 ? "0123456789-.[]{},nt"[(random >> 26) % 19] : (char)(random >> 26);
+            files_write(folder, "config.json", (unsigned char *)bytes, length);
+            wherry_model *model;
+            if (wherry_model_open(context, folder, &model)) {
+                refused++;
+                assert_true(*wherry_last_error(context));
+            } else {
+                accepted++;
+                wherry_model_close(model);
+            }
+            free(bytes);
+        }
+        files_remove(folder);
+        free(good);
+    }
+    assert_true(accepted > 50 && refused > 300);
+}
+
 /* ---- gradients ---- */
 
 /* What a weight's tensor is called in the files: "encoder.layer.0.output.dense.weight". Of Q, K and V that of a part.
@@ -319,6 +360,8 @@ static void stored_name(const wherry_model *model, const char *name, int layer, 
         {"gamma2", WEIGHT_GAMMA2},
         {"beta2", WEIGHT_BETA2},
         {"final.gamma", WEIGHT_FINAL_GAMMA},
+        {"gamma_out", WEIGHT_OUT_GAMMA},
+        {"gamma_lin2", WEIGHT_LIN2_GAMMA},
         {"final.beta", WEIGHT_FINAL_BETA},
     };
     const char *last = layer >= 0 ? strrchr(name, '.') + 1 : name;
@@ -485,8 +528,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors), cmocka_unit_test(test_logits),    cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_int8),    cmocka_unit_test(test_gradients), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_vectors), cmocka_unit_test(test_logits), cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_damaged), cmocka_unit_test(test_int8),   cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_limits),
     };
     if (!(context = support_context(NULL, devices, &n_devices))) return 1;
     int failed = cmocka_run_group_tests(tests, setup, teardown);

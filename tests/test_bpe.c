@@ -34,7 +34,7 @@ static void check_sample(const char *name, size_t lines_least)
 
 static void test_sample(void **state)
 {
-    static const char *const names[] = {"roberta", "gpt4", "sentencepiece"};
+    static const char *const names[] = {"roberta", "gpt4", "sentencepiece", "modernbert"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char lines[640];

@@ -188,7 +188,7 @@ static void checks_config(void **state)
         {"model_type", "\"distilbert\"", NO, "distilbert", unsupported},
         {"model_type", "\"modernbert\"", NO, "modernbert", unsupported},
         {"model_type", "\"xlm-roberta\"", NO, "xlm-roberta", unsupported},
-        {"architectures", "[\"JinaBertForMaskedLM\"]", NO, "JinaBertForMaskedLM", unsupported},
+        {"architectures", "[\"MegatronBertForMaskedLM\"]", NO, "MegatronBertForMaskedLM", unsupported},
         {"architectures", "[\"BertweetModel\"]", NO, "BertweetModel", unsupported},
         {"architectures", "[\"BertForMaskedLM\"]", WHERRY_STATUS_OK, NULL, NULL},
         {"architectures", NULL, WHERRY_STATUS_OK, NULL, NULL},
@@ -340,6 +340,148 @@ static void checks_other_configs(void **state)
         {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 16, "
          "\"intermediate_size\": 8}",
          WHERRY_STATUS_BAD_FORMAT, "rotary positions turn pairs of channels, and a head has 1"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"logn_attention_scale\": true}",
+         WHERRY_STATUS_UNSUPPORTED, "\"logn_attention_scale\" is true: it is supported false alone"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"pack_qkv\": false}",
+         WHERRY_STATUS_UNSUPPORTED, "\"pack_qkv\" is false: it is supported true alone"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"layer_norm_type\": "
+         "\"rms_norm\"}",
+         WHERRY_STATUS_UNSUPPORTED, "the layer_norm_type \"rms_norm\" is not supported"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"position_embedding_type\": "
+         "\"absolute\"}",
+         WHERRY_STATUS_UNSUPPORTED, "the position_embedding_type \"absolute\" is not supported: supported is rope"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"position_embedding_type\": "
+         "\"alibi\"}",
+         WHERRY_STATUS_UNSUPPORTED, "the position_embedding_type \"alibi\" is not supported"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
+         "\"dynamic\", \"factor\": 2}}",
+         WHERRY_STATUS_UNSUPPORTED, "the rope_scaling of type \"dynamic\" is not supported"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
+         "\"ntk\", \"factor\": 0.5}}",
+         WHERRY_STATUS_BAD_FORMAT, "\"factor\" of \"rope_scaling\" is not a number of at least 1"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
+         "\"ntk\"}}",
+         WHERRY_STATUS_BAD_FORMAT, "\"factor\" of \"rope_scaling\" is not a number of at least 1"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
+         "\"ntk\", \"factor\": 2, \"mixed_b\": 0.5}}",
+         WHERRY_STATUS_UNSUPPORTED, "\"mixed_b\""},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_theta\": 0}",
+         WHERRY_STATUS_BAD_FORMAT, "\"rope_theta\" is not a number over 0"},
+        {"{\"model_type\": \"gte\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_parameters\": "
+         "{\"rope_type\": \"yarn\", \"rope_theta\": 10}}",
+         WHERRY_STATUS_UNSUPPORTED, "the rope_type \"yarn\" is not supported"},
+        {"{\"model_type\": \"gte\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_parameters\": 7}",
+         WHERRY_STATUS_BAD_FORMAT, "\"rope_parameters\" are not an object"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"layer_types\": "
+         "[\"full_attention\"]}",
+         WHERRY_STATUS_BAD_FORMAT, "\"layer_types\" is not a list of one type for each layer"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"layer_types\": "
+         "\"full_attention\"}",
+         WHERRY_STATUS_BAD_FORMAT, "\"layer_types\" is not a list of one type for each layer"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"layer_types\": "
+         "[\"full_attention\", \"sliding_attention\", \"linear_attention\", \"full_attention\"]}",
+         WHERRY_STATUS_UNSUPPORTED, "\"layer_types\" has another type than"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"layer_types\": "
+         "[\"full_attention\", \"full_attention\", \"sliding_attention\", \"full_attention\"]}",
+         WHERRY_STATUS_UNSUPPORTED, "\"layer_types\" has \"full_attention\" in no order"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"local_attention\": 0}",
+         WHERRY_STATUS_BAD_FORMAT, "\"local_attention\" is not a whole number from 2"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"local_attention\": 1}",
+         WHERRY_STATUS_BAD_FORMAT, "\"local_attention\" is not a whole number from 2"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"global_attn_every_n_layers\": "
+         "0}",
+         WHERRY_STATUS_BAD_FORMAT, "\"global_attn_every_n_layers\" is not a whole number from 1"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"local_rope_theta\": -10}",
+         WHERRY_STATUS_BAD_FORMAT, "\"local_rope_theta\" is not a number over 0"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"global_rope_theta\": 0}",
+         WHERRY_STATUS_BAD_FORMAT, "\"global_rope_theta\" is not a number over 0"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_parameters\": "
+         "{\"sliding_attention\": {\"rope_type\": \"linear\", \"rope_theta\": 10}}}",
+         WHERRY_STATUS_UNSUPPORTED, "the rope_type \"linear\" is not supported"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
+         "\"ntk\", \"factor\": 2}}",
+         WHERRY_STATUS_UNSUPPORTED, "\"rope_scaling\" is there"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"norm_bias\": 1}",
+         WHERRY_STATUS_BAD_FORMAT, "\"norm_bias\" is neither true nor false"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"norm_eps\": 2}",
+         WHERRY_STATUS_BAD_FORMAT, "\"norm_eps\" is not a number between"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"architectures\": "
+         "[\"ModernBertForMaskedLM\"], \"decoder_bias\": false}",
+         WHERRY_STATUS_UNSUPPORTED, "\"decoder_bias\" is false"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"architectures\": "
+         "[\"ModernBertForSequenceClassification\"], \"classifier_pooling\": \"max\"}",
+         WHERRY_STATUS_UNSUPPORTED, "the classifier_pooling \"max\" is not supported"},
+        {"{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"architectures\": "
+         "[\"ModernBertForSequenceClassification\"], \"classifier_activation\": \"relu\"}",
+         WHERRY_STATUS_UNSUPPORTED, "\"classifier_activation\" is not gelu"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9}",
+         WHERRY_STATUS_UNSUPPORTED, "\"use_bidirectional_attention\" is false: it is supported true alone"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"attention_bias\": true}",
+         WHERRY_STATUS_UNSUPPORTED, "\"attention_bias\" is true: it is supported false alone"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"attn_logit_softcapping\": 50.0}",
+         WHERRY_STATUS_UNSUPPORTED, "\"attn_logit_softcapping\" is there"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"sliding_window\": 1}",
+         WHERRY_STATUS_BAD_FORMAT, "\"sliding_window\" is not a whole number from 2"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"sliding_window_pattern\": 0}",
+         WHERRY_STATUS_BAD_FORMAT, "\"sliding_window_pattern\" is not a whole number from 1"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"rope_local_base_freq\": 0}",
+         WHERRY_STATUS_BAD_FORMAT, "\"rope_local_base_freq\" is not a number over 0"},
+        {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"head_dim\": 8, \"query_pre_attn_scalar\": 8, \"intermediate_size\": 8, "
+         "\"vocab_size\": 9, \"use_bidirectional_attention\": true, \"layer_types\": [\"full_attention\"]}",
+         WHERRY_STATUS_BAD_FORMAT, "\"layer_types\" is not a list of one type for each layer"},
+        {"{\"model_type\": \"bert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"architectures\": "
+         "[\"JinaBertModel\"]}",
+         WHERRY_STATUS_UNSUPPORTED, "\"position_embedding_type\" is not alibi"},
+        {"{\"model_type\": \"bert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"architectures\": "
+         "[\"JinaBertModel\"], \"position_embedding_type\": \"alibi\", \"feed_forward_type\": \"original\"}",
+         WHERRY_STATUS_UNSUPPORTED, "the feed_forward_type \"original\" is not supported"},
+        {"{\"model_type\": \"bert\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"architectures\": "
+         "[\"BertModel\"], \"position_embedding_type\": \"alibi\"}",
+         WHERRY_STATUS_UNSUPPORTED, "the position_embedding_type \"alibi\" is not supported"},
         {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
          "\"intermediate_size\": 8, \"num_key_value_heads\": 3}",
          WHERRY_STATUS_BAD_FORMAT, "3 heads of K and V do not divide the 4 heads of Q"},

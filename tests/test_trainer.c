@@ -78,8 +78,8 @@ static void check_run(const char *device, const char *name, size_t batches, size
     run_close(&r);
 }
 
-/* Drivers of CPUs, which compile for long, have masked words with next sentences; of the others one layer in test_trained, and three steps
- * below. */
+/* Drivers of CPUs, which compile for long, have masked words with next sentences; of the others one layer in
+ * test_trained, and three steps below. */
 static void equals_pytorch(void **state)
 {
     (void)state;

@@ -237,9 +237,10 @@ static void print_comparison(const struct analysis *a, struct output *out)
 
 static void print_tables(const struct analysis *a, struct output *out)
 {
-    output_format(out, "%s: %u sequences of %u tokens, %s, %s, %s, %s\n\n", a->name, a->desc.batch, a->desc.length,
-                  dtype_name(a->desc.dtype), a->desc.layer_only ? "one layer" : "whole encoder",
-                  activation_name(a->config.activation), a->desc.training ? "training" : "inference");
+    output_format(out, "%s: %u sequences of %u tokens, %s%s, %s, %s, %s\n\n", a->name, a->desc.batch, a->desc.length,
+                  dtype_name(a->desc.dtype), a->desc.weights ? ", int8 weights" : "",
+                  a->desc.layer_only ? "one layer" : "whole encoder", activation_name(a->config.activation),
+                  a->desc.training ? "training" : "inference");
     if (a->spec_count) {
         predict_print(a, out);
         return;
@@ -294,6 +295,7 @@ static json_t *analysis_json(const struct analysis *a)
         (json_int_t)a->desc.batch, "length", (json_int_t)a->desc.length, "dtype", dtype_name(a->desc.dtype), "training",
         a->desc.training != NULL, "layer_only", a->desc.layer_only, "flops", (json_int_t)total.flops, "operators",
         costs_json(operators, count), "rows", costs_json(rows, row_count), "plans", plans));
+    if (a->desc.weights) json_object_set_new(value, "weights", json_string(weights_name(a->desc.weights)));
     if (a->spec_count) json_object_set_new(value, "predictions", predict_json(a));
     return value;
 }

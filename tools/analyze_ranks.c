@@ -170,12 +170,14 @@ static void divide(struct rank_step *step, wherry_train_gradient *g, size_t coun
 {
     uint64_t all = 0, since = 0;
     size_t first = 0;
+    int pieces = 0;
     for (size_t i = 0; i < count; i++) all += g[i].elements;
     qsort(g, count, sizeof *g, by_group);
     for (size_t i = 0; i < count; i++) {
         since += g[i].elements;
         bool last = i + 1 == count;
-        if (!last && (since < all / EXCHANGE_PIECES || g[i + 1].group == g[i].group)) continue;
+        if (!last && (since < exchange_piece_least(all, pieces) || g[i + 1].group == g[i].group)) continue;
+        pieces++;
         piece_divide(step, g + first, i + 1 - first, last ? step->backward_end : ends[g[i].group],
                      last ? EXCHANGE_BUCKET_BYTES / EXCHANGE_LAST_PARTS / 4.0 : INFINITY);
         first = i + 1;

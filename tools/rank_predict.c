@@ -1,7 +1,7 @@
 /* Buckets of gradients on their way between processes: each is copied to the host and sent in parts to the processes
  * that sum them, copied up, summed and copied down there, sent to all, and copied up. As core/train/buckets.c has it, a
  * turn is of a bucket that starts, and of those before it, each in a later stage; two copies, one each way, and the
- * link's messages take turns. */
+ * link's messages take turns. Two processes send each other all of a bucket, which is done where it is summed. */
 #include "rank_predict.h"
 
 #include <math.h>
@@ -49,13 +49,15 @@ struct rank_prediction rank_predict(const struct rank_step *step, const struct r
                                     bool hidden)
 {
     const size_t n = step->n_buckets;
-    const double others = processes - 1, part = 1.0 / processes;
+    const bool whole = exchange_whole(processes);
+    const double others = processes - 1, part = whole ? 1 : 1.0 / processes;
+    const size_t stages = whole ? EXCHANGE_SUMMED : EXCHANGE_WRITTEN;
     struct rank_prediction out = {.step = step->seconds};
     if (processes < 2 || !n) return out;
     struct stages of[UNDER_WAY];
     struct lane wire = {0}, down = {0}, up = {0};
     double now = 0, first = hidden ? step->buckets[0].ready : step->backward_end;
-    for (size_t turn = 0; turn < n + EXCHANGE_WRITTEN; turn++) {
+    for (size_t turn = 0; turn < n + stages; turn++) {
         double bytes[UNDER_WAY];
         for (size_t k = 0; k < UNDER_WAY; k++) bytes[k] = turn >= k ? bucket_bytes(step, link, turn - k) : 0;
         if (turn < n) {
@@ -68,13 +70,14 @@ struct rank_prediction rank_predict(const struct rank_step *step, const struct r
             struct stages *s = &of[(turn - EXCHANGE_SUMMED) % UNDER_WAY];
             now = fmax(now, s->scattered);
             double there = use(&up, now, copy_seconds(link, others * part * bytes[EXCHANGE_SUMMED]));
-            s->summed = use(&down, there, copy_seconds(link, part * bytes[EXCHANGE_SUMMED]));
+            s->summed = whole ? there : use(&down, there, copy_seconds(link, part * bytes[EXCHANGE_SUMMED]));
+            s->written = there;
         }
-        if (bytes[EXCHANGE_TOLD] > 0) {
+        if (!whole && bytes[EXCHANGE_TOLD] > 0) {
             struct stages *s = &of[(turn - EXCHANGE_TOLD) % UNDER_WAY];
             s->gathered = send(&wire, link, fmax(now, s->summed), others * part * bytes[EXCHANGE_TOLD], processes - 1);
         }
-        if (bytes[EXCHANGE_WRITTEN] > 0) {
+        if (!whole && bytes[EXCHANGE_WRITTEN] > 0) {
             struct stages *s = &of[(turn - EXCHANGE_WRITTEN) % UNDER_WAY];
             now = fmax(now, s->gathered);
             s->written = use(&up, now, copy_seconds(link, others * part * bytes[EXCHANGE_WRITTEN]));

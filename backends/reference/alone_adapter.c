@@ -63,7 +63,7 @@ void alone_adapter_gradient(const struct alone_step *s)
         const struct matrix m = matrix_of(s, group);
         const bool of_b = group[GROUP_OF] == GROUP_OF_B;
         const uint32_t end = m.words[of_b ? MATRIX_ROWS : MATRIX_COLUMNS];
-        for (uint32_t t = group[GROUP_FIRST]; t < end && t < group[GROUP_FIRST] + ADAPTER_TILE; t++)
+        for (uint32_t t = group[GROUP_FIRST]; t < end && t < group[GROUP_FIRST] + ADAPTER_SPAN; t++)
             for (uint32_t k = group[GROUP_SECOND]; k < m.rank && k < group[GROUP_SECOND] + ADAPTER_RANKS; k++)
                 sum_run(s, &m, of_b, t, k);
     }

@@ -30,7 +30,15 @@ static float message_float(const struct alone_step *s, uint32_t at, uint32_t i)
 {
     const uint32_t *x = (const uint32_t *)s->at[SLOT_X] + at;
     if (!is_f16(s)) return bits_float(x[i]);
-    return (float)ldexp((double)half_to_float(((const uint16_t *)(x + WIRE_ROUND))[i]), (int)x[0]);
+    return (float)ldexp((double)half_to_float(((const uint16_t *)(x + WIRE_ROUND))[i]), (int)x[WIRE_HEAD_EXPONENT]) *
+           bits_float(x[WIRE_HEAD_FACTOR]);
+}
+
+static void head_write(uint32_t *message, int exponent, float factor)
+{
+    memset(message, 0, WIRE_ROUND * sizeof *message);
+    message[WIRE_HEAD_EXPONENT] = (uint32_t)exponent;
+    memcpy(&message[WIRE_HEAD_FACTOR], &factor, sizeof factor);
 }
 
 static uint32_t messages(const struct alone_step *s)
@@ -51,6 +59,32 @@ static void add_run(const struct alone_step *s)
                                                    : ((const float *)s->at[SLOT_X])[from]);
             const double before = batch[WIRE_ADDS] ? (double)sum[to] : 0;
             sum[to] = (float)(before + (double)bits_float(batch[WIRE_FACTOR]) * x);
+        }
+    }
+}
+
+/* Of 16 bits they are as the session has them. */
+static void take_run(const struct alone_step *s)
+{
+    const uint32_t *batch = batch_of(s), most = batch[WIRE_TABLE + MESSAGE_COUNT];
+    uint32_t *y = (uint32_t *)s->at[SLOT_Y] + batch[WIRE_TABLE + MESSAGE_AT];
+    if (batch[WIRE_ACTIVE] && is_f16(s)) head_write(y, 0, bits_float(batch[WIRE_FACTOR]));
+    for (uint32_t c = 0; batch[WIRE_ACTIVE] && c < batch[WIRE_CHUNKS]; c++) {
+        const uint32_t *entry =
+            (const uint32_t *)s->at[SLOT_IDS] + OPTIMIZER_TABLE + (batch[WIRE_CHUNK] + c) * CHUNK_WORDS;
+        const uint32_t first = entry[CHUNK_AT] - batch[WIRE_AT], count = entry[CHUNK_COUNT];
+        for (uint32_t i = 0; i < (count + OPTIMIZER_GAP - 1) / OPTIMIZER_GAP * OPTIMIZER_GAP; i++) {
+            const uint32_t from = entry[CHUNK_GRADIENT] + i, to = first + i;
+            if (to >= most) continue;
+            const uint16_t half = s->step->f16 && i < count ? ((const uint16_t *)s->at[SLOT_X])[from] : 0;
+            const float x = i >= count     ? 0
+                            : s->step->f16 ? half_to_float(half)
+                                           : ((const float *)s->at[SLOT_X])[from],
+                        v = x * bits_float(batch[WIRE_FACTOR]);
+            if (is_f16(s))
+                ((uint16_t *)(y + WIRE_ROUND))[to] = half;
+            else
+                memcpy(&y[to], &v, sizeof v);
         }
     }
 }
@@ -86,7 +120,7 @@ static void pack_run(const struct alone_step *s)
         uint32_t *to = (uint32_t *)s->at[SLOT_Y] + entry[MESSAGE_AT];
         const int exponent = is_f16(s) ? exponent_of(((const float *)s->at[SLOT_PARTIALS])[m * WIRE_GROUPS]) : 0;
         if (is_f16(s)) memset(to, 0, (WIRE_ROUND + (count + 1) / 2) * sizeof *to);
-        if (is_f16(s)) to[0] = (uint32_t)exponent;
+        if (is_f16(s)) head_write(to, exponent, 1);
         for (uint32_t i = 0; i < count; i++) {
             const float v = ((const float *)s->at[SLOT_X])[element_at(s, entry[MESSAGE_FIRST] + i)];
             if (is_f16(s))
@@ -134,11 +168,8 @@ alone_run alone_find_bucket(const char *kernel)
     static const struct {
         const char *kernel;
         alone_run run;
-    } kernels[] = {{"bucket_add", add_run},
-                   {"bucket_scan", scan_run},
-                   {"bucket_pack", pack_run},
-                   {"bucket_sum", sum_run},
-                   {"bucket_unpack", unpack_run}};
+    } kernels[] = {{"bucket_add", add_run},   {"bucket_take", take_run}, {"bucket_scan", scan_run},
+                   {"bucket_pack", pack_run}, {"bucket_sum", sum_run},   {"bucket_unpack", unpack_run}};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         if (!strcmp(kernels[i].kernel, kernel)) return kernels[i].run;
     return NULL;

@@ -31,13 +31,6 @@ static bool vulkan_supports(struct backend_device *d, const struct call *call, e
                  d->physical.info.name);
         return false;
     }
-    if (call_get(call, CONST_BEFORE, 0) || call_get(call, CONST_AFTER, 0) || call_get(call, CONST_ALIBI, 0)) {
-        snprintf(reason, reason_size,
-                 "the shader %s sees no mask by place: use OpenCL or the device cpu for a model with "
-                 "a window, causal attention or ALiBi",
-                 call->kernel);
-        return false;
-    }
     uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
     if (kernel.matrices && local % limits->coopmat_subgroup) {
         snprintf(reason, reason_size, "work-groups of %u work-items; cooperative matrices need full sub-groups of %u",

@@ -1,6 +1,7 @@
 /* Copies beside runs: by queues that only copy, where the device has them, from and to memory of the host's that is
  * imported. What runs is ordered with them by semaphores. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/platform.h"
 #include "vulkan.h"
@@ -31,7 +32,8 @@ struct beside {
     VkCommandPool pool;
     struct pinned *pinned;
     struct copy ups[UPS], downs[COPY_TICKETS];
-    unsigned next_up;
+    VkSemaphore computed[UPS]; /* of runs that copies down follow, made when they are needed */
+    unsigned next_up, next_computed;
     struct transfer pending[DOWNS_PENDING]; /* down, that nobody waits for: they go with the next that is waited for */
     int n_pending;
 };
@@ -139,6 +141,8 @@ void copies_close(struct backend_device *d)
         if (copy->fence) d->vk.DestroyFence(d->handle, copy->fence, NULL);
         if (copy->semaphore) d->vk.DestroySemaphore(d->handle, copy->semaphore, NULL);
     }
+    for (int i = 0; i < UPS; i++)
+        if (c->computed[i]) d->vk.DestroySemaphore(d->handle, c->computed[i], NULL);
     if (c->pool) d->vk.DestroyCommandPool(d->handle, c->pool, NULL);
     host_free(d->host, c);
     d->beside = NULL;
@@ -208,34 +212,64 @@ static bool list_record(struct backend_device *d, VkCommandBuffer commands, cons
     return r == VK_SUCCESS || device_fail(d, e, r, "vkEndCommandBuffer");
 }
 
-static bool submit(struct backend_device *d, VkQueue queue, const struct copy *copy, bool copies, bool waits,
-                   VkFence fence, struct error *e)
+bool copies_follow(struct backend_device *d, VkSubmitInfo *last, struct error *e)
 {
-    static const VkPipelineStageFlags everything = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
+    VkSemaphore *semaphore = &d->beside->computed[d->beside->next_computed % UPS];
+    if (d->n_computed == COPIED_MOST) return true;
+    if (!*semaphore) TRY(DEVICE_CREATE(d, Semaphore, &info, semaphore, e));
+    d->beside->next_computed++;
+    last->signalSemaphoreCount = 1;
+    last->pSignalSemaphores = semaphore;
+    d->computed[d->n_computed++] = *semaphore;
+    return true;
+}
+
+/* Signals the copy's semaphore; `copies`: behind the copy. */
+static bool submit_signal(struct backend_device *d, VkQueue queue, const struct copy *copy, bool copies, VkFence fence,
+                          struct error *e)
+{
     const VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .waitSemaphoreCount = waits,
-        .pWaitSemaphores = &copy->semaphore,
-        .pWaitDstStageMask = &everything,
         .commandBufferCount = copies,
         .pCommandBuffers = &copy->commands,
-        .signalSemaphoreCount = !waits,
+        .signalSemaphoreCount = 1,
         .pSignalSemaphores = &copy->semaphore,
     };
     return device_queue(d, queue, &info, 1, fence, e);
 }
 
-/* The fence is that of the queue that computes: then the semaphore has been waited for, too. */
+/* The semaphore is used again after UPS more: then what waits for it is done. */
 bool vulkan_copies_up(struct backend_device *d, const struct transfer *list, int n, struct error *e)
 {
     if (!n) return true;
     TRY(device_check(d, e) && copies_make(d, e));
     struct copy *copy = &d->beside->ups[d->beside->next_up++ % UPS];
     TRY(copy_await(d, copy, e) && copy_make(d, copy, e) && list_record(d, copy->commands, list, n, true, e));
-    TRY(submit(d, d->up, copy, true, false, VK_NULL_HANDLE, e) &&
-        submit(d, d->queue, copy, false, true, copy->fence, e));
+    if (d->n_copied == COPIED_MOST) TRY(device_queue(d, d->queue, NULL, 0, VK_NULL_HANDLE, e));
+    TRY(submit_signal(d, d->up, copy, true, copy->fence, e));
+    d->copied[d->n_copied++] = copy->semaphore;
     copy->started = clock_ns();
     return copy->under_way = true;
+}
+
+/* Waits for all that runs signal, and for one more. */
+static bool submit_down(struct backend_device *d, const struct copy *copy, const VkSemaphore *more, struct error *e)
+{
+    VkPipelineStageFlags stages[COPIED_MOST + 1];
+    VkSemaphore waits[COPIED_MOST + 1];
+    uint32_t n = d->n_computed;
+    memcpy(waits, d->computed, n * sizeof *waits);
+    if (more) waits[n++] = *more;
+    for (uint32_t i = 0; i < n; i++) stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                               .waitSemaphoreCount = n,
+                               .pWaitSemaphores = waits,
+                               .pWaitDstStageMask = stages,
+                               .commandBufferCount = 1,
+                               .pCommandBuffers = &copy->commands};
+    d->n_computed = 0;
+    return device_queue(d, d->down, &info, 1, copy->fence, e);
 }
 
 bool vulkan_copy_down(struct backend_device *d, const struct transfer *t, int ticket, struct error *e)
@@ -250,8 +284,8 @@ bool vulkan_copy_down(struct backend_device *d, const struct transfer *t, int ti
     const int n = c->n_pending;
     c->n_pending = 0;
     TRY(copy_await(d, copy, e) && copy_make(d, copy, e) && list_record(d, copy->commands, c->pending, n, false, e));
-    TRY(submit(d, d->queue, copy, false, false, VK_NULL_HANDLE, e) &&
-        submit(d, d->down, copy, true, true, copy->fence, e));
+    if (!d->computed_last) TRY(submit_signal(d, d->queue, copy, false, VK_NULL_HANDLE, e));
+    TRY(submit_down(d, copy, d->computed_last ? NULL : &copy->semaphore, e));
     copy->started = clock_ns();
     return copy->under_way = true;
 }

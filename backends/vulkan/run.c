@@ -372,8 +372,11 @@ bool vulkan_program_submit(struct backend_device *d, struct program *p, const st
     TRY(download_record(d, slot, run, crosses, e));
     submits_fill(slot, recording->batches);
     if (run->before || run->after) submits_link(slot, run);
+    const bool copied = run->copied && d->beside && !crosses && !run->after;
+    TRY(!copied || copies_follow(d, &slot->submits[slot->end - slot->from - 1], e));
     TRY(crosses ? crossing_submit(d, slot, run, e)
                 : device_queue(d, d->queue, slot->submits, slot->end - slot->from, slot->fence, e));
+    d->computed_last = copied && slot->submits[slot->end - slot->from - 1].signalSemaphoreCount;
     downloads_pending(d, p, slot);
     slot->run = run;
     slot->started = clock_ns();

@@ -38,6 +38,26 @@ bool device_created(struct backend_device *d, VkResult result, void *handle, siz
 
 enum { NS_AWAKE = 1000000 }; /* that a run is asked about before it is waited for */
 
+/* With the copies up that it waits for: in its first batch, where that waits for nothing else. A submission that does
+ * nothing but wait costs the device some time between those before and behind it. */
+static VkResult submit(struct backend_device *d, VkQueue queue, const VkSubmitInfo *batches, uint32_t n, VkFence fence)
+{
+    enum { BATCHES = 8 };
+    VkPipelineStageFlags stages[COPIED_MOST];
+    VkSubmitInfo own[BATCHES] = {{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO}};
+    if (queue == d->queue) d->computed_last = false;
+    if (queue != d->queue || !d->n_copied) return d->vk.QueueSubmit(queue, n, batches, fence);
+    const bool joins = n && n <= BATCHES && !batches->waitSemaphoreCount && !batches->pNext;
+    if (joins) memcpy(own, batches, n * sizeof *own);
+    for (uint32_t i = 0; i < d->n_copied; i++) stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    own->waitSemaphoreCount = d->n_copied;
+    own->pWaitSemaphores = d->copied;
+    own->pWaitDstStageMask = stages;
+    VkResult r = d->vk.QueueSubmit(queue, joins ? n : 1, own, joins ? fence : VK_NULL_HANDLE);
+    if (r == VK_SUCCESS) d->n_copied = 0;
+    return r == VK_SUCCESS && !joins ? d->vk.QueueSubmit(queue, n, batches, fence) : r;
+}
+
 bool device_queue(struct backend_device *d, VkQueue queue, const VkSubmitInfo *batches, uint32_t n, VkFence fence,
                   struct error *e)
 {
@@ -45,7 +65,7 @@ bool device_queue(struct backend_device *d, VkQueue queue, const VkSubmitInfo *b
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkResetFences");
     mutex_enter(&d->queueing);
     if (d->queue_lock) d->queue_lock(d->queue_user);
-    r = d->vk.QueueSubmit(queue, n, batches, fence);
+    r = submit(d, queue, batches, n, fence);
     if (d->queue_unlock) d->queue_unlock(d->queue_user);
     mutex_leave(&d->queueing);
     return r == VK_SUCCESS || device_fail(d, e, r, "vkQueueSubmit");

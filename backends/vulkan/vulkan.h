@@ -294,6 +294,9 @@ void statistics_translate(const VkPipelineExecutableStatisticKHR *list, uint32_t
 
 /* ---- device.c: logical devices ---- */
 
+/* Copies up that nothing waits for yet, at most. */
+enum { COPIED_MOST = 8 };
+
 struct backend_device {
     const struct host *host;
     struct instance instance;
@@ -305,9 +308,16 @@ struct backend_device {
     VkQueue transfer_queue;   /* for transfers beside it, NULL: none */
     uint32_t transfer_family; /* its family, and that of `queue` where there is none */
     VkQueue up, down;         /* of copies beside runs: those of copy_family, or `queue` */
-    struct beside *beside;    /* copies.c; NULL: not made yet */
-    bool pin_failed;          /* of memory of the host's: copies are waited for */
-    struct mutex queueing;    /* of all queues */
+    /* Copies up: what is submitted to `queue` next waits for them. */
+    VkSemaphore copied[COPIED_MOST];
+    uint32_t n_copied;
+    /* And those that runs signal for copies down; `computed_last`: nothing was submitted to `queue` behind the last. */
+    VkSemaphore computed[COPIED_MOST];
+    uint32_t n_computed;
+    bool computed_last;
+    struct beside *beside; /* copies.c; NULL: not made yet */
+    bool pin_failed;       /* of memory of the host's: copies are waited for */
+    struct mutex queueing; /* of all queues */
     void (*queue_lock)(void *user);
     void (*queue_unlock)(void *user);
     void *queue_user;
@@ -383,6 +393,8 @@ bool vulkan_pins(const struct backend_device *d);
 struct buffer *vulkan_buffer_copied(struct backend_device *d, uint64_t bytes, struct error *e);
 struct pinned *vulkan_pin(struct backend_device *d, void *memory, uint64_t bytes, struct error *e);
 void vulkan_unpin(struct backend_device *d, struct pinned *pinned);
+/* `last`, which is submitted next, signals a copy_down behind it. */
+bool copies_follow(struct backend_device *d, VkSubmitInfo *last, struct error *e);
 bool vulkan_copies_up(struct backend_device *d, const struct transfer *list, int n, struct error *e);
 bool vulkan_copy_down(struct backend_device *d, const struct transfer *copy, int ticket, struct error *e);
 bool vulkan_copy_wait(struct backend_device *d, int ticket, struct error *e);

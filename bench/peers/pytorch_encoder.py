@@ -11,7 +11,10 @@ mpnet-base is made once a pass and added to every layer's scores.
 --pairs: N sequences of lengths from SHORTEST to LONGEST, evenly spread, padded as transformers does: sorted by length,
 in 1, 4 and 10 batches, each as long as its longest, with a mask where it is needed. What is told is the best.
 
-Three ways: eager; the same kernels replayed as one CUDA graph; torch.compile, replayed as one CUDA graph. Of each, two times:
+Models with rotary positions and gates (pytorch_gated.py): the same, with their masks of windows and of causality.
+
+Three ways: eager; the same kernels replayed as one CUDA graph; torch.compile, replayed as one CUDA graph; of models whose
+layers do not all see all a fourth, torch.compile with flex_attention. Of each, two times:
   ms_*       device time between two events around one pass, ids already on the device
   wall_ms_*  host time of one pass with ids copied in and embeddings copied out: what a caller of wherry_encode waits for
 Medians (5th and 95th percentile beside them) of at least 30 passes after at least half a second of the same work;
@@ -28,6 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import pytorch_gated
 import timing
 
 # layers, hidden, heads, feed-forward, vocabulary, positions, segments, first position, buckets of a relative bias
@@ -40,7 +44,7 @@ MODELS = {
 }
 SHAPES = "minilm-l6:1x32,minilm-l6:64x128,minilm-l6:256x256,bert-base:64x128,bert-base:32x512"
 EPSILON = 1e-12
-WAYS = ("eager", "graph", "compile")
+WAYS = ("eager", "graph", "compile", "flex")
 
 
 class Layer(nn.Module):
@@ -138,6 +142,52 @@ def check(name, out, expected):
         sys.exit(f"{name}: differs from eager in f32: smallest cosine {cosine}")
 
 
+def times_rate(row, tokens):
+    row["tokens_per_s"] = tokens / min(row[f"ms_{way}"] for way in WAYS if f"ms_{way}" in row) * 1e3
+    row["wall_tokens_per_s"] = tokens / min(row[f"wall_ms_{way}"] for way in WAYS if f"wall_ms_{way}" in row) * 1e3
+    return row
+
+
+def measure_gated(name, batch, seq, repeats, with_compile):
+    torch.manual_seed(0)
+    shape = pytorch_gated.MODELS[name]
+    model = pytorch_gated.Gated(shape, seq).cuda().eval()
+    host_ids = torch.randint(0, shape.vocabulary, (batch, seq)).pin_memory()
+    ids = host_ids.cuda()
+    few = min(batch, 2)
+    with torch.inference_mode():
+        expected = model.prepare()(ids[:few])  # in f32
+    model = model.half().prepare()
+    host_out = torch.empty(batch, shape.hidden).pin_memory()
+    row = {"model": name, "batch": batch, "seq": seq, "repeats": repeats}
+
+    def way(suffix, function):
+        check(f"{name} {suffix}", function()[:few], expected)
+        timing.record(row, "ms_" + suffix, *timing.device_times([function], repeats))
+        timing.record(row, "wall_ms_" + suffix, wall_times(function, ids, host_ids, host_out, repeats))
+
+    def replay(module):
+        graph, out = capture(lambda: module(ids))
+
+        def function():
+            graph.replay()
+            return out
+
+        return function
+
+    with torch.inference_mode():
+        way("eager", lambda: model(ids))
+        way("graph", replay(model))
+        if with_compile:
+            torch._dynamo.reset()
+            way("compile", replay(torch.compile(model, dynamic=False)))
+            if shape.window or shape.causal:
+                torch._dynamo.reset()
+                model.flex = True
+                way("flex", replay(torch.compile(model.prepare(), dynamic=False)))
+    return times_rate(row, batch * seq)
+
+
 def measure(name, batch, seq, repeats, with_compile):
     torch.manual_seed(0)
     model = Encoder(*MODELS[name]).cuda().eval()
@@ -171,10 +221,7 @@ def measure(name, batch, seq, repeats, with_compile):
         if with_compile:
             torch._dynamo.reset()
             way("compile", replay(torch.compile(model, dynamic=False)))
-    tokens = batch * seq
-    row["tokens_per_s"] = tokens / min(row[f"ms_{way}"] for way in WAYS if f"ms_{way}" in row) * 1e3
-    row["wall_tokens_per_s"] = tokens / min(row[f"wall_ms_{way}"] for way in WAYS if f"wall_ms_{way}" in row) * 1e3
-    return row
+    return times_rate(row, batch * seq)
 
 
 PARTS = (1, 4, 10)
@@ -235,11 +282,13 @@ def main():
     args = parser.parse_args()
     if args.repeats < 30:
         parser.error("--repeats: at least 30")
-    shapes = timing.parse_shapes(parser, args.shapes, MODELS, "model") if args.shapes else []
+    known = {**MODELS, **pytorch_gated.MODELS}
+    shapes = timing.parse_shapes(parser, args.shapes, known, "model") if args.shapes else []
     run = timing.run_facts()
     rows = []
     for name, batch, seq in shapes:
-        row = measure(name, batch, seq, args.repeats, not args.no_compile)
+        own = measure_gated if name in pytorch_gated.MODELS else measure
+        row = own(name, batch, seq, args.repeats, not args.no_compile)
         rows.append(row)
         times = "  ".join(
             f"{w} {row['ms_' + w]:8.3f} ms (wall {row['wall_ms_' + w]:.3f})" for w in WAYS if "ms_" + w in row

@@ -239,6 +239,7 @@ static const struct rule {
 } rules[] = {
     {&kind_bias, .derive = derive_bias},
     {&kind_add, .derive = derive_add},
+    {&kind_scale, .dx = &kind_scale},
     {&kind_layernorm, .derive = derive_norm},
     {&kind_rmsnorm, .derive = derive_norm},
     {&kind_softmax, .derive = derive_softmax},

@@ -248,7 +248,8 @@ static bool row_passes(const struct builder *b, const struct op_row *row, int la
     for (size_t i = 0; row->kind == &kind_bias && i < sizeof biases / sizeof *biases; i++)
         if (row->in[1] == biases[i].bias && b->options->config->without & biases[i].without) return true;
     bool first = row->role == NORM1 && !layer && b->options->config->without & WHERRY_WITHOUT_FIRST_NORM;
-    return first || (row->kind == &kind_heads_norm && !b->options->config->head_norms) ||
+    bool block = (row->role == OUT_NORM || row->role == LIN2_NORM) && !b->options->config->block_norms;
+    return first || block || (row->kind == &kind_heads_norm && !b->options->config->head_norms) ||
            (row->kind == &kind_rotary && !(b->options->config->rotary_base > 0)) ||
            (row->kind == &kind_dropout && !(b->options->dropout > 0)) ||
            (row->kind == &kind_scores_bias && !b->options->config->relative_buckets);

@@ -34,7 +34,8 @@
     {"out",                OUT,               &kind_contract,  {OUT_RAW},           {ATTENTION_CONTEXT, W_OUT, NONE},        "bjhp,ihp->bji",    .paper = {6, 36, 37}, .grouped = "bjHGp,iHGp->bji"}, \
     {"out_bias",           OUT_BIAS,          &kind_bias,      {OUT_BIASED},        {OUT_RAW, B_OUT, NONE},                  NULL,               .paper = {7, 0, 35}}, \
     {"out_dropout",        OUT_DROPOUT,       &kind_dropout,   {OUT_DROPPED},       {OUT_BIASED, NONE, NONE},                NULL,               .paper = {8, 34}, .site = DROPOUT_OUT}, \
-    {"out_residual",       OUT_RESIDUAL,      &kind_add,       {SUM1},              {OUT_DROPPED, X, NONE},                  NULL,               .paper = {9, 46}, .meeting = "residual_dx"}
+    {"out_norm",           OUT_NORM,          &kind_layernorm, {OUT_NORMED},        {OUT_DROPPED, G_OUT, B_NORM_OUT},        NULL,               .paper = {0}}, \
+    {"out_residual",       OUT_RESIDUAL,      &kind_add,       {SUM1},              {OUT_NORMED, X, NONE},                   NULL,               .paper = {9, 46}, .meeting = "residual_dx"}
 
 #define FEED_FORWARD(input, residual) \
     {"lin1",               LIN1,              &kind_contract,  {LIN1_RAW},          {input, W_LIN1, NONE},                   "bji,ui->bju",      .paper = {11, 29, 30}, .gate = UNGATED}, \
@@ -46,7 +47,8 @@
     {"lin2",               LIN2,              &kind_contract,  {LIN2_RAW},          {ACTIVE_DROPPED, W_LIN2, NONE},          "bju,iu->bji",      .paper = {15, 23, 24}}, \
     {"lin2_bias",          LIN2_BIAS,         &kind_bias,      {LIN2_BIASED},       {LIN2_RAW, B_LIN2, NONE},                NULL,               .paper = {16, 0, 25}}, \
     {"lin2_dropout",       LIN2_DROPOUT,      &kind_dropout,   {LIN2_DROPPED},      {LIN2_BIASED, NONE, NONE},               NULL,               .paper = {17, 22}, .site = DROPOUT_LIN2}, \
-    {"lin2_residual",      LIN2_RESIDUAL,     &kind_add,       {SUM2},              {LIN2_DROPPED, residual, NONE},          NULL,               .paper = {18, 31}, .meeting = "ff_residual_dx"}
+    {"lin2_norm",          LIN2_NORM,         &kind_layernorm, {LIN2_NORMED},       {LIN2_DROPPED, G_LIN2, B_NORM_LIN2},     NULL,               .paper = {0}}, \
+    {"lin2_residual",      LIN2_RESIDUAL,     &kind_add,       {SUM2},              {LIN2_NORMED, residual, NONE},           NULL,               .paper = {18, 31}, .meeting = "ff_residual_dx"}
 
 static const struct op_row post_layernorm[] = {
     ATTENTION(X),
@@ -100,6 +102,11 @@ static int add_embeddings(struct builder *b)
     int ids = add_batch(b, "ids", BATCH_IDS);
     int x = add_plain(b, "embed.word", EMBED_WORD, &kind_gather, builder_value(b, "embed.word", row), ids,
                       add_weight(b, "word", narrow ? "ve" : "vi", WEIGHT_WORD), -1, NULL);
+    if (b->options->config->embedding_scale > 0) {
+        x = add_plain(b, "embed.scale", EMBED_SCALE, &kind_scale, builder_value(b, "embed.scale", row), x, -1, -1,
+                      NULL);
+        if (b->ok) b->g->ops[b->g->n_ops - 1].attribute = b->options->config->embedding_scale;
+    }
     if (!(b->options->config->rotary_base > 0) && !b->options->config->alibi)
         x = add_plain(b, "embed.position", EMBED_POSITION, &kind_gather_position,
                       builder_value(b, "embed.position", row), x, add_batch(b, "positions", BATCH_POSITIONS),

@@ -4,10 +4,10 @@
  * Dimension letters (the paper's): b sequence, j query position, k key position, h head, p head channel, q stack of Q,
  * K, V, where K and V have heads of their own: H those, G the heads of Q of one, and Q the stack of all heads, i
  * embedding, u feed-forward; ours: o pooler output (= i), v vocabulary, m position rows, t token types, e embedding
- * tables' width where that is not i, d rows of a bias by distance, z two: the distances (before and after) that a
- * token adds to its sequence's, a loss and how many are right, or the classes of pairs, c classes, n poolings side by
- * side, f, g, l, w outputs of modules after the pooling, s tokens that have a label, a what a row of scores comes to so
- * far, x, y, g strips of the vocabulary, r two: a stack of Q and K, or a gate's halves, S sequences that have a label.
+ * tables' width where that is not i, d rows of a bias by distance, z two: the distances (before and after) that a token
+ * adds to its sequence's, a loss and how many are right, or the classes of pairs; c classes, n poolings side by side,
+ * f, g, l, w outputs of modules after the pooling, s tokens that have a label, a what a row of scores comes to so far,
+ * x, y, g strips of the vocabulary, r two: a stack of Q and K, or a gate's halves; S sequences that have a label.
  * Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that have a label, "bS" the
  * sequences that have one, and "bjk" the sum of length^2. Losses have letters of their own (loss.h).
  */
@@ -126,6 +126,10 @@ enum weight {
     WEIGHT_ROTARY_LOCAL, /* the same of layers with a window, where their base is another */
     WEIGHT_HEAD_GAMMA,   /* [o]: the norm after the dense layer before a classifier */
     WEIGHT_HEAD_BETA,
+    WEIGHT_OUT_GAMMA, /* [i]: the norm of what attention makes, before it is added */
+    WEIGHT_OUT_BETA,
+    WEIGHT_LIN2_GAMMA, /* [i]: that of what the feed-forward makes */
+    WEIGHT_LIN2_BETA,
     WEIGHT_HEADS_GAMMA, /* [r, p]: the norms of a head of Q and of one of K */
     WEIGHT_COUNT
 };
@@ -169,6 +173,7 @@ struct tensor {
 enum role {
     ROLE_END,
     EMBED_WORD,
+    EMBED_SCALE,
     EMBED_POSITION,
     EMBED_TYPE,
     EMBED_NORM,
@@ -180,6 +185,7 @@ enum role {
     OUT,
     OUT_BIAS,
     OUT_DROPOUT,
+    OUT_NORM,
     OUT_RESIDUAL,
     NORM1,
     LIN1,
@@ -189,6 +195,7 @@ enum role {
     LIN2,
     LIN2_BIAS,
     LIN2_DROPOUT,
+    LIN2_NORM,
     LIN2_RESIDUAL,
     NORM2,
     FINAL_NORM,
@@ -223,7 +230,7 @@ enum role {
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
-    DX = 64,           /* the gradient of what it reads; of a product's first operand */
+    DX = 128,          /* the gradient of what it reads; of a product's first operand */
     DW = 2 * DX,       /* the gradient of its weights; of a product's second operand */
     DX_FIRST = 3 * DX, /* of several products that make one tensor: the gradient by way of the first one, */
     SUM = 4 * DX,      /* and its sums with those of the others */
@@ -269,6 +276,10 @@ enum role {
     EMBED_NORM_DW = EMBED_NORM + DW,
     EMBED_NORM_DX = EMBED_NORM + DX,
     EMBED_WORD_DW = EMBED_WORD + DW,
+    OUT_NORM_DW = OUT_NORM + DW,
+    OUT_NORM_DX = OUT_NORM + DX,
+    LIN2_NORM_DW = LIN2_NORM + DW,
+    LIN2_NORM_DX = LIN2_NORM + DX,
     EMBED_POSITION_DW = EMBED_POSITION + DW,
     EMBED_TYPE_DW = EMBED_TYPE + DW,
     EMBED_PROJECT_DW = EMBED_PROJECT + DW,
@@ -321,7 +332,7 @@ struct op {
     int out[OP_MAX_OUT];      /* -1: none */
     int in[OP_MAX_IN];        /* -1: none */
     char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
-    float attribute;          /* norms: epsilon; softmax, and a bias before it: scale */
+    float attribute;          /* scale: the factor; norms: epsilon; softmax, and a bias before it: scale */
     uint32_t norm;            /* norms: RMS_* (interface/interface.h) */
     uint32_t activation;      /* gates: ACTIVATION_* of the half that gates (interface/interface.h), */
     uint32_t gate;            /* and which of two neighbours it is: GATE_* */

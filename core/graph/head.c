@@ -92,11 +92,10 @@ static int add_row(struct builder *b, int x)
     return add(b, "pool", POOL, &kind_pool_row, "pool", "bi", (const int[]){x, rows, -1}, NULL);
 }
 
-/* Rows that a dense layer stands on: of sequences, of tokens, or of sequences that have a label. */
+/* Rows that a dense layer stands on: of all sequences, of those that have a label, or of tokens. */
 static const struct dense_rows {
     const char *made, *einsum;
-} dense_of_sequences = {"bo", "bi,oi->bo"}, dense_of_tokens = {"bjo", "bji,oi->bjo"},
-  dense_of_labelled = {"bSo", "bSi,oi->bSo"};
+} all_sequences = {"bo", "bi,oi->bo"}, labelled_sequences = {"bSo", "bSi,oi->bSo"}, all_tokens = {"bjo", "bji,oi->bjo"};
 
 /* A dense layer on such rows: BERT's pooler, and what stands before a classifier. */
 static int add_dense(struct builder *b, int x, const struct dense_rows *rows, const struct op_kind *activation)
@@ -196,7 +195,7 @@ static int add_embedding(struct builder *b, int x)
         x = add_pool(b, options->pool, x);
     }
     if (options->pool == WHERRY_POOL_POOLER) {
-        x = add_dense(b, x, &dense_of_sequences, &kind_tanh);
+        x = add_dense(b, x, &all_sequences, &kind_tanh);
         letters = LETTERS_POOLER;
     }
     x = add_modules(b, tokens, &letters, x);
@@ -228,9 +227,8 @@ static int add_classes(struct builder *b, bool tokens, int x)
     wherry_pool pool = config->head_mean ? WHERRY_POOL_MEAN : config->head_last ? WHERRY_POOL_LAST : WHERRY_POOL_CLS;
     if (!tokens) x = add_pool(b, pool, x);
     if (config->head_activation == WHERRY_HEAD_PLAIN) return add_classifier(b, x, of, 'i');
-    return add_classifier(
-        b, add_dense(b, x, tokens ? &dense_of_tokens : &dense_of_sequences, head_kind(config->head_activation)), of,
-        'o');
+    return add_classifier(b, add_dense(b, x, tokens ? &all_tokens : &all_sequences, head_kind(config->head_activation)),
+                          of, 'o');
 }
 
 /* ---- the vocabulary ---- */
@@ -308,7 +306,7 @@ static int add_entropies(struct builder *b, int x)
 {
     int masked, next, both = builder_entropies(b, &masked, &next);
     add_entropy(b, x, masked);
-    x = add_dense(b, builder_next_rows(b, x), &dense_of_labelled, &kind_tanh);
+    x = add_dense(b, builder_next_rows(b, x), &labelled_sequences, &kind_tanh);
     int w = add_weight(b, "w_next", "zo", WEIGHT_NEXT), bias = add_weight(b, "b_next", "z", WEIGHT_NEXT_BIAS);
     x = add(b, "next", CLASSIFIER, &kind_contract, "next_scores", "bSz", (const int[]){x, w, -1}, "bSo,zo->bSz");
     x = add(b, "next_bias", CLASSIFIER_BIAS, &kind_bias, "next_logits", "bSz", (const int[]){x, bias, -1}, NULL);

@@ -219,6 +219,13 @@ CONSTANTS(constants_bias)
     call_set(call, CONST_BIAS, 1);
 }
 
+CONSTANTS(constants_scale)
+{
+    (void)group;
+    set_rows(g, o, call);
+    call_set_float(call, CONST_SCALE, o->attribute);
+}
+
 CONSTANTS(constants_add)
 {
     (void)group;

@@ -18,6 +18,7 @@ CONSTANTS(constants_dropout);
 CONSTANTS(constants_delta);
 CONSTANTS(constants_bias);
 CONSTANTS(constants_add);
+CONSTANTS(constants_scale);
 CONSTANTS(constants_relu_dx);
 CONSTANTS(constants_silu);
 CONSTANTS(constants_silu_dx);

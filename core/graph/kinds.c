@@ -21,6 +21,7 @@ const struct op_kind
     kind_gather_type       = {"gather+add",   "embed",              LAUNCH_ROWS,       ELEMENTWISE,   1,  reference_gather_add,        constants_type,              {SLOT_X, SLOT_TYPES, SLOT_TYPE},         .gathers = 2},
     kind_contract          = {"contract",     "gemm",               LAUNCH_TILES,      CONTRACTION,   0,  einsum_reference,            constants_contract,          {SLOT_X, SLOT_W}},
     kind_bias              = {"bias",         "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   1,  reference_add,               constants_bias,              {SLOT_X, SLOT_BIAS}},
+    kind_scale             = {"scale",        "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   1,  reference_scale,             constants_scale,             {SLOT_X}},
     kind_add               = {"add",          "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   1,  reference_add,               constants_add,               {SLOT_X, SLOT_RESIDUAL}},
     kind_dropout           = {"dropout",      "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   1,  reference_dropout,           constants_dropout,           {SLOT_X},                                .recomputable = true},
     kind_relu              = {"relu",         "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   0,  reference_relu,              constants_relu,              {SLOT_X},                                .recomputable = true},

@@ -35,6 +35,7 @@ struct op_kind {
 extern const struct op_kind kind_gather, kind_gather_position, kind_gather_type; /* embeddings */
 extern const struct op_kind kind_contract;                                       /* einsum of two operands */
 extern const struct op_kind kind_bias, kind_add, kind_dropout;
+extern const struct op_kind kind_scale; /* times attribute, which is the gradient's factor, too */
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_silu, kind_tanh;
 extern const struct op_kind kind_gate;       /* of two neighbours, one through an activation, times the other */
 extern const struct op_kind kind_heads_norm; /* of each head of Q and K, by its root mean square */

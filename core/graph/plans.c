@@ -22,6 +22,8 @@
     {"pooler_tb",        "columns",            LAUNCH_PARTS,      {POOLER_TANH_DX, POOLER_BIAS_DW}}, \
     {"final_norm_dxw",   "layernorm_backward", LAUNCH_PARTS,      {FINAL_NORM_DW, FINAL_NORM_DX}}, \
     {"embed_norm_dxw",   "layernorm_backward", LAUNCH_PARTS,      {EMBED_NORM_DW, EMBED_NORM_DX}}, \
+    {"out_norm_dxw",     "layernorm_backward", LAUNCH_PARTS,      {OUT_NORM_DW, OUT_NORM_DX}}, \
+    {"lin2_norm_dxw",    "layernorm_backward", LAUNCH_PARTS,      {LIN2_NORM_DW, LIN2_NORM_DX}}, \
     {"heads_norm_dxw",   "heads_norm_backward",LAUNCH_PARTS,      {HEADS_NORM_DW, HEADS_NORM_DX}}, \
     {"activation_again", "map",                LAUNCH_ELEMENTS,   {ACTIVATION_RECOMPUTE, ACTIVATION_DROPOUT_RECOMPUTE}}, \
     {"gate_again",       "gate",               LAUNCH_ELEMENTS,   {ACTIVATION_RECOMPUTE, ACTIVATION_DROPOUT_RECOMPUTE}}

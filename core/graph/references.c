@@ -38,6 +38,16 @@ REFERENCE(reference_gather) { return gather(g, o, b, v, 0, false, e); }
 REFERENCE(reference_gather_add) { return gather(g, o, b, v, 1, true, e); }
 
 /* y = x + in[1], repeated where it is shorter: a bias row, or a residual of the same shape. */
+REFERENCE(reference_scale)
+{
+    (void)e;
+    size_t n = (size_t)tensor_elements(g, b, o->out[0]);
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t i = 0; i < n; i++) y[i] = (double)o->attribute * x[i];
+    return true;
+}
+
 REFERENCE(reference_add)
 {
     (void)e;

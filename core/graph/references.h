@@ -11,6 +11,7 @@
 REFERENCE(reference_gather);
 REFERENCE(reference_gather_add);
 REFERENCE(reference_add);
+REFERENCE(reference_scale);
 REFERENCE(reference_relu);
 REFERENCE(reference_gelu);
 REFERENCE(reference_gelu_tanh);

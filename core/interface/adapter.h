@@ -7,11 +7,12 @@
  * launch. */
 #define ADAPTER_ACTIVE 0
 
-/* Tiles: of a matrix ADAPTER_TILE rows or columns, ADAPTER_DEPTH of what is summed over, ADAPTER_RANKS of the rank;
- * adapter_merge takes ADAPTER_STRIP of the rank at a time. */
-#define ADAPTER_TILE 64
-#define ADAPTER_DEPTH 32
+/* adapter_gradient: ADAPTER_SPAN rows or columns of a matrix, ADAPTER_DEPTH of what is summed over, ADAPTER_RANKS of
+ * the rank. adapter_merge: ADAPTER_TILE rows and columns, ADAPTER_STRIP of the rank at a time. */
+#define ADAPTER_SPAN 256
+#define ADAPTER_DEPTH 16
 #define ADAPTER_RANKS 16
+#define ADAPTER_TILE 64
 #define ADAPTER_STRIP 8
 
 /* The table of a launch, uint in SLOT_IDS: the number of work-groups, where the matrices begin, then of each group */

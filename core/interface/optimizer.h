@@ -5,6 +5,8 @@
 
 /* Elements of a tensor that a work-group has: a multiple of 4. A tensor's last chunk may have fewer. */
 #define OPTIMIZER_CHUNK 8192
+/* Tensors begin at multiples of so many elements. */
+#define OPTIMIZER_GAP 64
 
 /* CONST_FORM of optimizer_step; see core/train/optimizer.h. */
 #define OPTIMIZER_FORM_ADAMW 0

@@ -1,13 +1,16 @@
-/* What the host and the kernels of buckets of gradients agree on (core/train/buckets.h): bucket_add, bucket_scan,
- * bucket_pack, bucket_sum and bucket_unpack. Included by C, OpenCL C and GLSL, so it holds nothing but #define lines.
+/* What the host and the kernels of buckets of gradients agree on (core/train/buckets.h): bucket_add, bucket_take,
+ * bucket_scan, bucket_pack, bucket_sum and bucket_unpack. Included by C, OpenCL C and GLSL, so it holds nothing but
+ * #define lines.
  *
  * Messages lie in a buffer of 32-bit words, each from a multiple of WIRE_ROUND words on. One of floats has nothing but
- * them. One of 16-bit floats begins with WIRE_ROUND words, of which the first is the exponent of the power of two that
- * all were divided by, so that the largest is just below 2^15. */
+ * them. One of 16-bit floats begins with WIRE_ROUND words: the exponent of the power of two that all were divided by,
+ * so that the largest is just below 2^15, and a float that all are to be multiplied with. */
 #ifndef WHERRY_KERNEL_WIRE_H
 #define WHERRY_KERNEL_WIRE_H
 
 #define WIRE_ROUND 4
+#define WIRE_HEAD_EXPONENT 0
+#define WIRE_HEAD_FACTOR 1
 /* CONST_FORM: what is in messages. */
 #define WIRE_FORM_F32 0
 #define WIRE_FORM_F16 1
@@ -31,7 +34,8 @@
 #define WIRE_SUM_COUNT 7
 #define WIRE_OPERATIONS 8    /* their number */
 #define WIRE_OPERATIONS_AT 9 /* where in the batch buffer */
-/* bucket_add: chunks of the launch's table (interface/optimizer.h). */
+/* bucket_add and bucket_take: chunks of the launch's table (interface/optimizer.h). bucket_take: WIRE_AT is counted
+ * from where the launch's elements begin, the message is the table's first. */
 #define WIRE_ADDS 10   /* 1: to what is there */
 #define WIRE_FACTOR 11 /* a float: what gradients are multiplied with */
 #define WIRE_CHUNK 12

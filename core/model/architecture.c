@@ -7,12 +7,12 @@
 
 extern const struct architecture architecture_bert, architecture_roberta, architecture_distilbert, architecture_electra,
     architecture_mpnet, architecture_nomic_bert, architecture_gte, architecture_modernbert, architecture_jina_bert,
-    architecture_qwen3;
+    architecture_jina_v3, architecture_qwen3, architecture_gemma3;
 
 static const struct architecture *const architectures[] = {
     &architecture_bert,      &architecture_roberta,    &architecture_distilbert, &architecture_electra,
     &architecture_mpnet,     &architecture_nomic_bert, &architecture_gte,        &architecture_modernbert,
-    &architecture_jina_bert, &architecture_qwen3};
+    &architecture_jina_bert, &architecture_jina_v3,    &architecture_qwen3,      &architecture_gemma3};
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 /* "BertModel", "BertForMaskedLM", "BertLMHeadModel": not "BertweetModel", "JinaBertModel". Only where a model_type says
@@ -63,6 +63,8 @@ static bool fits(const struct architecture *a, const wherry_model_config *c)
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
     const wherry_model_config *preset = &a->preset;
     if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without) return false;
+    if (c->block_norms != preset->block_norms || !(c->embedding_scale > 0) != !(preset->embedding_scale > 0))
+        return false;
     if (c->causal != preset->causal || !c->window != !preset->window || c->alibi != preset->alibi) return false;
     return (a->padding != NULL) == (c->position_offset > 0) && projected == (c->embedding > 0) &&
            architecture_takes_types(a, c->token_types);

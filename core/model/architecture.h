@@ -55,6 +55,7 @@ struct architecture {
     const char *padding;
     uint32_t padding_otherwise; /* the id where the file has none */
     bool rotary;                /* positions are rotary */
+    bool windows;               /* sliding_window is read */
     const char *position_types; /* a position_embedding_type beside "absolute", NULL: there is none */
     /* Reads what no size says, after the sizes; NULL: nothing. */
     bool (*read)(const json_t *json, wherry_model_config *config, struct error *e);

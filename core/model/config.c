@@ -106,6 +106,13 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
                     "%s would have %" PRIu64 " elements, more than 32 bits can count: take a smaller model",
                     matrices[i].name, elements);
     }
+    if (!(config->embedding_scale >= 0 && config->embedding_scale < 1e30f))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "the scale of the embeddings is %s; it must be over 0, or 0 where there is none",
+                    NUMBER("%g", (double)config->embedding_scale));
+    if (config->block_norms && !config->pre_layernorm)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "block_norms are for layers with norms before their blocks (pre_layernorm): leave it false");
     if (config->activation > WHERRY_ACTIVATION_SILU) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_activation",
                     (int)config->activation);

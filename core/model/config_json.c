@@ -110,7 +110,9 @@ static bool check_refusals(const json_t *config, const struct architecture *a, s
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const struct refusal *r = &refusals[i];
         if ((r->rotary && a->rotary) || !is_met(json_object_get(config, r->key), r->condition)) continue;
-        if (!strcmp(r->key, "sliding_window") && json_is_false(json_object_get(config, "use_sliding_window"))) continue;
+        if (!strcmp(r->key, "sliding_window") &&
+            (a->windows || json_is_false(json_object_get(config, "use_sliding_window"))))
+            continue;
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "\"%s\" is %s: %s", r->key,
                     r->condition == WHEN_TRUE ? "true" : "there", r->why);
     }

@@ -93,3 +93,52 @@ bool value_activation(const json_t *object, const char *key, wherry_activation *
                 "gelu_pytorch_tanh, relu and silu",
                 name ? name : "", key);
 }
+
+static const char *layer_type(const json_t *types, uint32_t layer)
+{
+    const char *type = json_string_value(json_array_get(types, layer));
+    return type && (!strcmp(type, LAYER_FULL) || !strcmp(type, LAYER_SLIDING)) ? type : NULL;
+}
+
+bool value_layer_types(const json_t *types, wherry_model_config *config, struct error *e)
+{
+    uint32_t first = config->layers, next = config->layers;
+    if (!json_is_array(types) || json_array_size(types) != config->layers)
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "\"layer_types\" is not a list of one type for each layer: get the file again");
+    for (uint32_t l = config->layers; l-- > 0;) {
+        const char *type = layer_type(types, l);
+        if (!type)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "\"layer_types\" has another type than " LAYER_FULL " and " LAYER_SLIDING);
+        if (!strcmp(type, LAYER_FULL)) next = first, first = l;
+    }
+    config->global_first = first < config->layers ? first : 0;
+    config->global_every = first == config->layers ? 0 : next - first;
+    if (config->global_every && config->global_every <= first) config->global_every = config->layers;
+    for (uint32_t l = 0; l < config->layers; l++) {
+        bool sees_all = config->global_every && l % config->global_every == config->global_first;
+        if (sees_all != !strcmp(layer_type(types, l), LAYER_FULL))
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "\"layer_types\" has \"" LAYER_FULL "\" in no order: supported is one in so many layers");
+    }
+    return true;
+}
+
+json_t *layer_types_make(const wherry_model_config *config, bool *ok)
+{
+    json_t *types = json_array();
+    for (uint32_t l = 0; l < config->layers; l++) {
+        bool all = !config->window || (config->global_every && l % config->global_every == config->global_first);
+        *ok = !json_array_append_new(types, json_string(all ? LAYER_FULL : LAYER_SLIDING)) && *ok;
+    }
+    return types;
+}
+
+json_t *bases_make(const wherry_model_config *config)
+{
+    double base = (double)config->rotary_base,
+           local = config->rotary_base_local > 0 ? (double)config->rotary_base_local : base;
+    return json_pack("{s:{s:s, s:f}, s:{s:s, s:f}}", LAYER_FULL, "rope_type", "default", "rope_theta", base,
+                     LAYER_SLIDING, "rope_type", "default", "rope_theta", local);
+}

@@ -19,6 +19,9 @@ static bool check(const wherry_model_config *config, const struct architecture *
     } else {
         if (config->head == WHERRY_HEAD_SEQUENCE && config->head_activation != a->head.activation)
             what = "another dense layer before the classifier";
+        if (config->head == WHERRY_HEAD_TOKENS && (config->head_activation != WHERRY_HEAD_PLAIN) != a->head.tokens)
+            what = "another dense layer before the classifier of tokens";
+        if (config->labels && config->head_norm != a->head.norm) what = "another norm before the classifier";
         if (!architecture_takes_types(a, config->token_types)) what = "no types of tokens";
         if (config->pooler && !a->modules[WEIGHT_POOLER][0]) what = "a pooler";
         if (config->embedding && !a->modules[WEIGHT_PROJECT][0]) what = "embeddings narrower than the layers";

@@ -35,13 +35,13 @@ bool head_check(const wherry_model_config *config, struct error *e)
                     config->labels);
     if (config->untied && config->head != WHERRY_HEAD_VOCABULARY)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "untied is for a head of the vocabulary: leave it false");
-    if (config->next_sentence && config->head != WHERRY_HEAD_VOCABULARY)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "next_sentence is for a head of the vocabulary: leave it false");
     if (config->head_norm && !model_has_dense(config))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "head_norm is for a classifier with a dense layer: leave it false");
     if (config->head_mean && config->head != WHERRY_HEAD_SEQUENCE)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "head_mean is for classes of texts: leave it false");
+    if (config->next_sentence && config->head != WHERRY_HEAD_VOCABULARY)
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "next_sentence is for a head of the vocabulary: leave it false");
     if ((uint64_t)config->labels * config->hidden > UINT32_MAX)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the classifier would have more elements than 32 bits can count: take fewer labels");

@@ -92,6 +92,8 @@ static uint64_t part_elements(const struct architecture *a, const struct weight_
 static size_t list_jobs(struct wherry_model *model, uint64_t seed, float range, struct job *jobs, uint64_t *elements)
 {
     const wherry_model_config *config = &model->info.config;
+    const struct family *family;
+    const struct architecture *a = model_architecture(model, &family); /* whose files have what as one matrix */
     size_t count = 0;
     uint64_t at = 0;
     for (size_t r = 0; r < weight_rules_count; r++) {
@@ -103,8 +105,8 @@ static size_t list_jobs(struct wherry_model *model, uint64_t seed, float range, 
         else
             distribution_first(rule, config, range, &mean, &deviation);
         for (weight_rule_layers(rule, config, &layer, &end); layer < end; layer++) {
-            for (int part = 0; part < weight_parts(model->architecture, rule, config); part++) {
-                uint64_t n = part_elements(model->architecture, rule, config, part);
+            for (int part = 0; part < weight_parts(a, rule, config); part++) {
+                uint64_t n = part_elements(a, rule, config, part);
                 float *to = jobs ? (float *)model->memory + at : NULL;
                 if (jobs)
                     model->weights[layer + 1][rule->weight][part] =

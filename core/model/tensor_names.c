@@ -130,10 +130,10 @@ void model_tensor(const struct wherry_model *model, enum weight weight, int laye
     }
     const struct architecture *a = model_architecture(model, &family);
     out->kind = rule->kind;
-    out->rank = weight_shape(model->architecture, rule, &model->info.config, part, out->shape);
+    out->rank = weight_shape(a, rule, &model->info.config, part, out->shape);
     if (stored->tensor)
         snprintf(out->name, sizeof out->name, "%s", stored->tensor->name);
-    else if (a && a->modules[weight][part])
+    else if (a && (a->modules[weight][part] || head_module(a, &model->info.config, weight)))
         weight_name(a, &model->info.config, model_tensor_prefix(model), rule, layer, part, false, out->name,
                     sizeof out->name);
     else /* no architecture has it: a name that is none of transformers' */

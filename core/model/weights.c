@@ -42,6 +42,10 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
     {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
     {WEIGHT_HEADS_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "p", 2},
+    {WEIGHT_OUT_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_OUT_BETA, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_LIN2_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_LIN2_BETA, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_HEAD_GAMMA, WEIGHT_GAMMA, WEIGHT_OF_HEAD_NORM, "o", 1},
     {WEIGHT_HEAD_BETA, WEIGHT_BETA, WEIGHT_OF_HEAD_NORM, "o", 1},
 };
@@ -54,6 +58,11 @@ static bool is_there(const struct weight_rule *rule, const wherry_model_config *
     switch (rule->weight) {
     case WEIGHT_HEADS_GAMMA:
         return config->head_norms;
+    case WEIGHT_OUT_GAMMA:
+    case WEIGHT_OUT_BETA:
+    case WEIGHT_LIN2_GAMMA:
+    case WEIGHT_LIN2_BETA:
+        return config->block_norms;
     case WEIGHT_EMBED_GAMMA:
     case WEIGHT_EMBED_BETA:
         return !(config->without & WHERRY_WITHOUT_EMBED_NORM);

@@ -158,14 +158,24 @@ uint64_t queries_walked(const struct count *c, uint64_t length, uint64_t rows, u
     return walked(length, rows, step, step, get(c, CONST_AFTER, 0), get(c, CONST_BEFORE, 0));
 }
 
-uint64_t steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step)
+static uint64_t steps_of(uint64_t length, uint64_t rows, uint64_t step, uint64_t before, uint64_t after)
 {
     uint64_t n = 0;
     for (uint64_t at = 0; at < length; at += rows) {
-        struct stretch met = met_by(length, at, rows, step, step, get(c, CONST_AFTER, 0), get(c, CONST_BEFORE, 0));
+        struct stretch met = met_by(length, at, rows, step, step, before, after);
         n += divide_up(met.end - met.first, step);
     }
     return n;
+}
+
+uint64_t steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step)
+{
+    return steps_of(length, rows, step, get(c, CONST_AFTER, 0), get(c, CONST_BEFORE, 0));
+}
+
+uint64_t key_steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step)
+{
+    return steps_of(length, rows, step, get(c, CONST_BEFORE, 0), get(c, CONST_AFTER, 0));
 }
 
 uint64_t parts_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step, uint64_t parts)
@@ -181,7 +191,8 @@ uint64_t parts_walked(const struct count *c, uint64_t length, uint64_t rows, uin
 void count_attention(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 32), groups = 0;
-    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32);
+    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32),
+             members = heads / get(c, CONST_KEY_HEADS, (uint32_t)heads);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads, of_a_head = 4 * length * dim * c->storage;
         uint64_t met = keys_walked(c, length, tile_m, tile_n, tile_n) * dim * heads;
@@ -189,7 +200,7 @@ void count_attention(struct count *c)
         reads(c, SLOT_X, rows);
         for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) {
             reads(c, slot, met);
-            reads_again(c, slot, met - rows, of_a_head);
+            reads_again(c, slot, met - rows / members, of_a_head);
         }
         writes(c, SLOT_Y, rows);
         writes(c, SLOT_LSE, length * heads);

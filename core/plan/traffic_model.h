@@ -165,12 +165,15 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers);
 /* A product with the vocabulary of which each sequence leaves a row; `sharers`: as above. */
 void count_words(struct count *c, uint64_t sharers);
 /* Keys that tiles of `rows` queries of one sequence and head walk over in steps, all tiles together: from a multiple
- * of `unit` on; queries that tiles of keys do, from a multiple of their step. What BEFORE and AFTER hide from a whole step is passed over. */
+ * of `unit` on; queries that tiles of keys do, from a multiple of their step. What BEFORE and AFTER hide from a whole
+ * step is passed over. */
 uint64_t keys_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step, uint64_t unit);
 uint64_t queries_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step);
 /* Of tiles of keys: how many steps of queries they walk over; and of their parts, with queries, how many have sums of a
  * query, all queries together. */
 uint64_t steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step);
+/* Of tiles of queries: how many steps of keys they walk over. */
+uint64_t key_steps_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step);
 uint64_t parts_walked(const struct count *c, uint64_t length, uint64_t rows, uint64_t step, uint64_t parts);
 /* Attention's forward pass by tiles of queries, each read once. */
 void count_attention(struct count *c);

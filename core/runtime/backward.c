@@ -49,7 +49,7 @@ bool backward_divide(struct wherry_session *s, struct error *e)
     for (int i = s->boundary; s->pieces && i < s->n_calls; i++) {
         if (i == s->boundary || s->ends[i - 1]) s->pieces[s->n_pieces++] = i;
         since += bytes[i];
-        s->ends[i] = since > 0 && since >= all / EXCHANGE_PIECES && i + 1 < s->n_calls;
+        s->ends[i] = since > 0 && since >= exchange_piece_least(all, s->n_pieces - 1) && i + 1 < s->n_calls;
         if (s->ends[i]) since = 0;
     }
     if (s->pieces) s->pieces[s->n_pieces] = s->n_calls;
@@ -68,7 +68,7 @@ int backward_piece_of(const struct wherry_session *s, int tensor)
 bool backward_submit(struct wherry_session *s, int piece, struct error *e)
 {
     const int gradient = piece ? -1 : s->graph.out_gradient;
-    const struct pass_part part = {.slot = !(piece % RUN_SLOTS),
+    const struct pass_part part = {.slot = (piece + 1) % PASS_SLOTS,
                                    .first = s->pieces[piece],
                                    .end = s->pieces[piece + 1],
                                    .upload = gradient,

@@ -5,7 +5,8 @@
 
 #include "runtime/session.h"
 
-/* Where the pass is divided: behind what makes about a thirty-second of all gradients, each. The steps are there. */
+/* Where the pass is divided: behind what makes about one of EXCHANGE_PIECES of all gradients, each. The steps are
+ * there. */
 bool backward_divide(struct wherry_session *s, struct error *e);
 /* The piece behind which a gradient's tensor is as it stays. */
 int backward_piece_of(const struct wherry_session *s, int tensor);

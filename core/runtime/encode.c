@@ -109,7 +109,7 @@ bool session_passes_wait(struct wherry_session *s, struct error *e)
 {
     struct error other;
     bool ok = true;
-    for (int slot = 0; slot < RUN_SLOTS; slot++)
+    for (int slot = 0; slot < PASS_SLOTS; slot++)
         ok = pass_wait(s->device, s->program, slot, &s->passes[slot], ok ? e : &other) && ok;
     if (!ok) s->lengths_sent = s->types_sent = false;
     return ok;
@@ -119,7 +119,7 @@ void session_passes_leave(struct wherry_session *s)
 {
     struct error ignored;
     session_passes_wait(s, &ignored);
-    for (int slot = 0; slot < RUN_SLOTS; slot++) {
+    for (int slot = 0; slot < PASS_SLOTS; slot++) {
         host_free(&s->context->host, s->pass_offsets[slot]);
         s->pass_offsets[slot] = NULL;
     }

@@ -14,6 +14,7 @@
 #include "runtime/calls.h"
 #include "runtime/output.h"
 #include "runtime/tuned.h"
+#include "runtime/types.h"
 
 enum { DEFAULT_MAX_TOKENS = 16384 };
 
@@ -101,32 +102,6 @@ static bool make_graph(struct wherry_session *s, const char *layouts, struct gra
     return make_graph_with(s, NULL, options, e);
 }
 
-static bool dtype_check(const struct wherry_session *s, const wherry_session_desc *desc,
-                        const struct device_limits *device, struct error *e)
-{
-    if ((unsigned)desc->dtype > WHERRY_DTYPE_BF16)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "dtype %d is none of wherry_dtype", (int)desc->dtype);
-    if (s->f16 && !device->f16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s does not store 16-bit floats: use f32", s->device->info.id);
-    if ((unsigned)desc->weights > WHERRY_WEIGHTS_INT8)
-        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "weights %d is none of wherry_weights", (int)desc->weights);
-    if (s->int8 && desc->training)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are for inference: train with those of the dtype");
-    if (s->int8 && s->bf16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are multiplied in f32%s: use that dtype",
-                    device->f16 ? " or f16" : "");
-    if (!s->bf16) return true;
-    if (!device->bf16 && !device->f16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%s has no bf16, which takes 16-bit storage or, on the device cpu, a processor with AVX512-BF16 or "
-                    "AMX: use f32",
-                    s->device->info.id);
-    if (desc->training)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "there is no training in bf16: use f32%s",
-                    device->f16 ? " or f16" : "");
-    return true;
-}
-
 /* Whether the session's products may be wgmma's, for which the graph then is made: others run it, too. */
 static bool may_take_wgmma(const struct wherry_session *s, const char *kernels, const struct device_limits *device)
 {
@@ -167,7 +142,7 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
              (s->bf16 && !device->bf16);
     options.bf16 = s->bf16 && !s->f16;
     s->int8 = options.int8 = desc->weights == WHERRY_WEIGHTS_INT8;
-    TRY(dtype_check(s, desc, device, e));
+    TRY(types_check(s, desc, device, e));
     options.pitched = options.strips && may_take_wgmma(s, desc->kernels, device);
     options.slopes = options.pitched && options.save == WHERRY_SAVE_DEFAULT;
     s->max_length = desc->max_length ? desc->max_length : info->max_tokens;

@@ -9,6 +9,10 @@
 #include "runtime/pass.h"
 #include "runtime/shared_weights.h"
 
+/* Passes of training, or pieces of them, that are under way at a time: so many that the device has some to compute
+ * while the host waits for what is exchanged of the one before. */
+enum { PASS_SLOTS = 4 };
+
 struct wherry_session {
     struct wherry_context *context;
     struct wherry_device *device;
@@ -70,12 +74,12 @@ struct wherry_session {
     void *input_storage;      /* training: what it uploads as x or as the loss gradient */
     struct batch_shape shape; /* of the last batch: the backward pass is of the last forward one */
     bool forward_done, backward_done;
-    uint32_t dimensions;                    /* floats that embeddings are cut to; 0: none are */
-    bool normalized;                        /* embeddings have length 1, also when they were cut */
-    struct pass passes[RUN_SLOTS];          /* of training, that are not waited for yet */
-    struct outside pass_outside[RUN_SLOTS]; /* and theirs of the application's */
-    uint32_t *pass_offsets[RUN_SLOTS];      /* theirs; NULL: not made yet */
-    struct tickets *tickets;                /* runs under way, and what waits for them (runtime/submit.h) */
+    uint32_t dimensions;                     /* floats that embeddings are cut to; 0: none are */
+    bool normalized;                         /* embeddings have length 1, also when they were cut */
+    struct pass passes[PASS_SLOTS];          /* of training, that are not waited for yet */
+    struct outside pass_outside[PASS_SLOTS]; /* and theirs of the application's */
+    uint32_t *pass_offsets[PASS_SLOTS];      /* theirs; NULL: not made yet */
+    struct tickets *tickets;                 /* runs under way, and what waits for them (runtime/submit.h) */
     double *timed;             /* [n_calls], measuring: runs are timed, and a call's seconds are put there; NULL: not */
     double max_submit_seconds; /* that one submission may take; 0: there is no bound */
     uint64_t pause_ns;         /* between two */

@@ -15,13 +15,13 @@
 static bool geometry_fill(const struct graph *g, const struct adapter_target *target, int gradient,
                           struct adapted_matrix *m, struct error *e)
 {
-    struct matrix_order order = {.rows = target->rows * target->parts, .columns = target->columns};
+    struct matrix_order order = {.rows = target->all_rows, .columns = target->columns};
     if (tensor_reordered(g, gradient, &order) && order.heads && target->parts == 1)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "%s: an adapter of queries, keys and values as one matrix needs another order than %s: leave it in "
                     "the model's",
                     g->tensors[gradient].name, g->tensors[gradient].dims);
-    if (order.paired && target->part * target->rows < order.paired)
+    if (order.paired && target->first_row < order.paired)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "%s: rotary positions have the rows of queries and keys in pairs, which no adapter follows: choose "
                     "values and other matrices",
@@ -34,7 +34,7 @@ static bool geometry_fill(const struct graph *g, const struct adapter_target *ta
     m->words[MATRIX_BLOCK_STEP] = (uint32_t)(row * block * target->parts);
     m->words[MATRIX_ROW_STEP] = (uint32_t)row;
     m->words[MATRIX_COLUMN_STEP] = (uint32_t)(order.transposed ? order.rows : 1);
-    m->first = target->part * block * row;
+    m->first = order.heads ? target->part * block * row : target->first_row * row;
     return true;
 }
 
@@ -57,7 +57,7 @@ static bool matrix_plan(struct adapters *a, const struct adapter_target *target,
     *m = (struct adapted_matrix){.target = *target, .weight = weight};
     m->elements = tensor_elements(g, &s->limits, gradient);
     if (strcmp(g->tensors[gradient].dims, g->tensors[weight].dims) || g->tensors[gradient].f32 ||
-        g->tensors[weight].bf16 || target->rows * target->columns * target->parts != m->elements)
+        g->tensors[weight].bf16 || target->all_rows * target->columns != m->elements)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: the weight and its gradient do not lie alike in this session",
                     g->tensors[weight].name);
     TRY(geometry_fill(g, target, gradient, m, e) && matrix_place(s, weight, &m->weight_block, &m->weight_offset, e) &&

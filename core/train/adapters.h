@@ -14,7 +14,8 @@
 struct adapter_target {
     size_t gradient;
     uint32_t part, parts;
-    uint64_t rows, columns; /* as the model's files have it */
+    uint64_t rows, columns;       /* as the model's files have it */
+    uint64_t first_row, all_rows; /* of the weight's: where the part begins, and how many there are */
 };
 
 struct adapters_options {

@@ -12,8 +12,8 @@ static uint32_t tiles(uint32_t size, uint32_t tile) { return (uint32_t)divide_up
 
 static uint32_t groups_of(const struct adapters *a, const struct adapted_matrix *m, enum adapter_kernel kernel)
 {
-    const uint32_t rows = tiles(m->words[MATRIX_ROWS], ADAPTER_TILE),
-                   columns = tiles(m->words[MATRIX_COLUMNS], ADAPTER_TILE);
+    const uint32_t tile = kernel == MERGE ? ADAPTER_TILE : ADAPTER_SPAN;
+    const uint32_t rows = tiles(m->words[MATRIX_ROWS], tile), columns = tiles(m->words[MATRIX_COLUMNS], tile);
     return kernel == MERGE ? rows * columns : (rows + columns) * tiles(a->rank, ADAPTER_RANKS);
 }
 
@@ -50,8 +50,8 @@ static uint32_t *groups_add(const struct adapters *a, const struct adapted_matri
         for (uint32_t column = 0; column < columns; column += ADAPTER_TILE)
             entry = group_add(entry, matrix, row, column, 0);
     for (uint32_t k = 0; kernel == DIFFERENTIATE && k < a->rank; k += ADAPTER_RANKS) {
-        for (uint32_t row = 0; row < rows; row += ADAPTER_TILE) entry = group_add(entry, matrix, row, k, GROUP_OF_B);
-        for (uint32_t column = 0; column < columns; column += ADAPTER_TILE)
+        for (uint32_t row = 0; row < rows; row += ADAPTER_SPAN) entry = group_add(entry, matrix, row, k, GROUP_OF_B);
+        for (uint32_t column = 0; column < columns; column += ADAPTER_SPAN)
             entry = group_add(entry, matrix, column, k, GROUP_OF_A);
     }
     return entry;

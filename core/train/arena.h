@@ -3,6 +3,7 @@
 #ifndef WHERRY_TRAIN_ARENA_H
 #define WHERRY_TRAIN_ARENA_H
 
+#include "interface/optimizer.h"
 #include "runtime/session.h"
 #include "train/adapters.h"
 
@@ -19,7 +20,7 @@ struct segment {
     int gradient_block, weight_block; /* of the session; ARENA_ADAPTERS: adapters_gradients and adapters_values */
     uint64_t gradient_offset, weight_offset; /* bytes in these blocks of the session's plan */
 };
-enum { SEGMENT_ROUND = 64, ARENA_ADAPTERS = -1 };
+enum { SEGMENT_ROUND = OPTIMIZER_GAP, ARENA_ADAPTERS = -1 };
 
 /* What one buffer, or one argument of a kernel, can hold of the arena. */
 struct slab {

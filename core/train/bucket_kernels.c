@@ -1,6 +1,6 @@
-/* A program of steps that runs are parts of: for each launch of the arena gradients added to each sum, and each further
- * sum to the one before; for each slab messages of each sum, sums, and messages taken apart. What a run is of is in the
- * batch buffer. */
+/* A program of steps that runs are parts of: for each launch of the arena gradients added to each sum, each further sum
+ * to the one before, and gradients taken as a message; for each slab messages of each sum, sums, and messages taken
+ * apart. What a run is of is in the batch buffer. */
 #include "train/bucket_kernels.h"
 
 #include <string.h>
@@ -32,16 +32,31 @@ struct bucket_kernels {
 
 /* ---- calls and steps ---- */
 
+/* Whether gradients are taken as the session stores them. */
+static bool takes(const struct wherry_session *session, wherry_wire wire)
+{
+    return wire == WHERRY_WIRE_F32 || (session->f16 && !session->bf16);
+}
+
+bool bucket_kernels_takes(const struct bucket_kernels *k)
+{
+    return !k->arena->adapters && takes(k->desc.session, k->desc.wire);
+}
+
 bool bucket_calls(const struct wherry_session *session, wherry_wire wire, struct call out[BUCKET_CALLS],
                   struct error *e)
 {
-    static const char *const names[BUCKET_CALLS] = {"bucket_add",  "bucket_scan", "bucket_pack",
+    static const char *const names[BUCKET_CALLS] = {"bucket_add",  "bucket_take", "bucket_scan",  "bucket_pack",
                                                     "bucket_pack", "bucket_sum",  "bucket_unpack"};
     for (int i = 0; i < BUCKET_CALLS; i++) {
         const bool f16 = wire == WHERRY_WIRE_F16 && i != CALL_FLOATS;
         elements_call(session, names[i], &out[i]);
-        if (i > CALL_SCAN) call_set(&out[i], CONST_FORM, f16 ? WIRE_FORM_F16 : WIRE_FORM_F32);
-        TRY(elements_runs(session, &out[i], i == CALL_ADD && session->f16, "can't exchange gradients", e));
+        if (i == CALL_TAKE || i > CALL_SCAN) call_set(&out[i], CONST_FORM, f16 ? WIRE_FORM_F16 : WIRE_FORM_F32);
+        if (i == CALL_TAKE && !takes(session, wire)) {
+            out[i].kernel = NULL;
+            continue;
+        }
+        TRY(elements_runs(session, &out[i], bucket_stored(i) && session->f16, "can't exchange gradients", e));
     }
     return true;
 }
@@ -92,6 +107,17 @@ static void add_fill(struct bucket_kernels *k, const struct launch_range *l, int
     elements_bind(step, SLOT_GRADIENT, true, true, sum_of(slab, sum - joins), l->state);
 }
 
+static void take_fill(struct bucket_kernels *k, const struct launch_range *l)
+{
+    const struct wherry_session *s = k->desc.session;
+    struct step *step = step_begin(k, CALL_TAKE, 1);
+    step->f16 = s->f16;
+    elements_bind(step, SLOT_X, false, false, segment_gradients(s, k->arena, &k->arena->segments[l->first]),
+                  l->gradients);
+    elements_bind(step, SLOT_IDS, true, false, k->arena->tables, l->table);
+    elements_bind(step, SLOT_Y, true, true, k->messages, (struct range){0, 4 * k->desc.words});
+}
+
 static uint64_t partials_bytes(const struct bucket_kernels_desc *d) { return 4ull * WIRE_GROUPS * d->processes; }
 
 static uint64_t list_bytes(const struct bucket_kernels_desc *d)
@@ -119,14 +145,18 @@ static void slab_step(struct bucket_kernels *k, enum bucket_call kind, const str
 }
 
 /* Numbers of steps. */
+static int launch_steps(const struct bucket_kernels *k) { return 2 * k->sums - 1 + bucket_kernels_takes(k); }
+
 static int add_step(const struct bucket_kernels *k, int launch, int sum, bool joins)
 {
-    return launch * (2 * k->sums - 1) + (joins ? k->sums + sum - 1 : sum);
+    return launch * launch_steps(k) + (joins ? k->sums + sum - 1 : sum);
 }
+
+static int take_step(const struct bucket_kernels *k, int launch) { return (launch + 1) * launch_steps(k) - 1; }
 
 static int slab_first(const struct bucket_kernels *k, int slab)
 {
-    return k->arena->n_launches * (2 * k->sums - 1) + slab * (k->sums * (2 + k->scans) + 3);
+    return k->arena->n_launches * launch_steps(k) + slab * (k->sums * (2 + k->scans) + 3);
 }
 
 static int pack_step(const struct bucket_kernels *k, int slab, int sum)
@@ -138,9 +168,11 @@ static int sum_step(const struct bucket_kernels *k, int slab) { return pack_step
 
 static void steps_fill(struct bucket_kernels *k)
 {
-    for (int l = 0; l < k->arena->n_launches; l++)
+    for (int l = 0; l < k->arena->n_launches; l++) {
         for (int n = 0; n < 2 * k->sums - 1; n++)
             add_fill(k, &k->arena->launches[l], n < k->sums ? n : n - k->sums + 1, n >= k->sums);
+        if (bucket_kernels_takes(k)) take_fill(k, &k->arena->launches[l]);
+    }
     for (int i = 0; i < k->arena->n_slabs; i++) {
         const struct slab *slab = &k->arena->slabs[i];
         for (int sum = 0; sum < k->sums; sum++) {
@@ -241,11 +273,12 @@ bool bucket_kernels_list(struct bucket_kernels *k, const uint32_t *rows, uint64_
 
 /* ---- runs ---- */
 
-static bool submit(struct bucket_kernels *k, int first, int count, struct error *e)
+/* `copied`: messages are copied to the host next. */
+static bool submit(struct bucket_kernels *k, int first, int count, bool copied, struct error *e)
 {
     const struct transfer upload = {.buffer = k->header, .bytes = k->header_bytes, .host = k->words};
     const struct run run = {
-        .uploads = &upload, .n_uploads = 1, .grids = k->grids, .first = first, .end = first + count};
+        .uploads = &upload, .n_uploads = 1, .grids = k->grids, .first = first, .end = first + count, .copied = copied};
     const int slot = (int)(k->runs++ % RUN_SLOTS_MOST);
     return pass_submit(k->device, k->program, slot, &k->passes[slot], &run, e);
 }
@@ -293,7 +326,45 @@ bool bucket_kernels_add(struct bucket_kernels *k, int from, int end, int sum, bo
         k->words[WIRE_ADDS] = !first;
         k->words[WIRE_CHUNK] = chunk;
         k->words[WIRE_CHUNKS] = chunks;
-        TRY(submit(k, add_step(k, l, sum, joins), 1, e));
+        TRY(submit(k, add_step(k, l, sum, joins), 1, false, e));
+    }
+    return true;
+}
+
+/* Chunks of a launch that have something of a bucket: the first, and how many. */
+static uint32_t chunks_of(const struct arena *a, const struct launch_range *l, const struct bucket_place *place,
+                          uint64_t count, uint32_t *chunk)
+{
+    uint32_t before = 0, chunks = 0;
+    for (int i = l->first; i < l->end; i++) {
+        const struct segment *s = &a->segments[i];
+        const uint64_t end = place->at + count;
+        uint64_t from = place->at > s->at ? place->at - s->at : 0, to = end > s->at ? end - s->at : 0;
+        if (to > s->count) to = s->count;
+        if (from < to && s->slab == place->slab) {
+            if (!chunks) *chunk = before + (uint32_t)(from / OPTIMIZER_CHUNK);
+            chunks = before + (uint32_t)divide_up(to, OPTIMIZER_CHUNK) - *chunk;
+        }
+        before += (uint32_t)divide_up(s->count, OPTIMIZER_CHUNK);
+    }
+    return chunks;
+}
+
+bool bucket_kernels_take(struct bucket_kernels *k, const struct bucket_place *place, double factor,
+                         const struct bucket_message *message, struct error *e)
+{
+    const struct arena *a = k->arena;
+    const float narrow = (float)factor;
+    for (int l = 0; l < a->n_launches; l++) {
+        uint32_t chunk = 0;
+        const uint32_t chunks = chunks_of(a, &a->launches[l], place, message->count, &chunk);
+        if (!chunks) continue;
+        words_place(k, place, message, 1);
+        k->words[WIRE_AT] -= (uint32_t)(a->launches[l].state.begin / 4);
+        memcpy(&k->words[WIRE_FACTOR], &narrow, sizeof narrow);
+        k->words[WIRE_CHUNK] = chunk;
+        k->words[WIRE_CHUNKS] = chunks;
+        TRY(submit(k, take_step(k, l), 1, true, e));
     }
     return true;
 }
@@ -304,12 +375,12 @@ bool bucket_kernels_pack(struct bucket_kernels *k, const struct bucket_place *pl
     const int first = pack_step(k, place->slab, sum), packs = 1 + k->scans;
     if (!count) return true;
     words_place(k, place, messages, count);
-    return floats ? submit(k, first + packs, 1, e) : submit(k, first, packs, e);
+    return floats ? submit(k, first + packs, 1, false, e) : submit(k, first, packs, true, e);
 }
 
 bool bucket_kernels_sum(struct bucket_kernels *k, const struct bucket_place *place,
                         const struct bucket_operation *operations, uint32_t count, const struct bucket_message *message,
-                        struct error *e)
+                        bool packs, struct error *e)
 {
     const uint32_t at = WIRE_TABLE + MESSAGE_WORDS * k->desc.processes;
     words_place(k, place, message, 1);
@@ -321,7 +392,7 @@ bool bucket_kernels_sum(struct bucket_kernels *k, const struct bucket_place *pla
         k->words[at + OPERATION_WORDS * i] = operations[i].kind;
         k->words[at + OPERATION_WORDS * i + 1] = (uint32_t)operations[i].at;
     }
-    return submit(k, sum_step(k, place->slab), 2, e);
+    return submit(k, sum_step(k, place->slab), packs ? 2 : 1, packs, e);
 }
 
 bool bucket_kernels_unpack(struct bucket_kernels *k, const struct bucket_place *place,
@@ -329,5 +400,5 @@ bool bucket_kernels_unpack(struct bucket_kernels *k, const struct bucket_place *
 {
     if (!count) return true;
     words_place(k, place, messages, count);
-    return submit(k, sum_step(k, place->slab) + 2, 1, e);
+    return submit(k, sum_step(k, place->slab) + 2, 1, false, e);
 }

@@ -35,10 +35,12 @@ struct bucket_operation {
     uint64_t at;
 };
 
-/* The kernels' calls, without memory. */
-enum bucket_call { CALL_ADD, CALL_SCAN, CALL_PACK, CALL_FLOATS, CALL_SUM, CALL_UNPACK, BUCKET_CALLS };
+/* The kernels' calls, without memory. CALL_TAKE's has no kernel where f16 is sent and f32 stored. */
+enum bucket_call { CALL_ADD, CALL_TAKE, CALL_SCAN, CALL_PACK, CALL_FLOATS, CALL_SUM, CALL_UNPACK, BUCKET_CALLS };
 bool bucket_calls(const struct wherry_session *session, wherry_wire wire, struct call out[BUCKET_CALLS],
                   struct error *e);
+/* Which of them read what the session stores, others floats and words. */
+static inline bool bucket_stored(int call) { return call == CALL_ADD || call == CALL_TAKE; }
 /* What runs them. */
 const struct schedule *bucket_kernels_schedule(const struct bucket_kernels *kernels, struct program **program);
 
@@ -55,13 +57,19 @@ bool bucket_kernels_list(struct bucket_kernels *kernels, const uint32_t *rows, u
  * what is in that sum to the one before it (times 1). `first`: what is added to was empty. */
 bool bucket_kernels_add(struct bucket_kernels *kernels, int from, int end, int sum, bool joins, bool first,
                         double factor, struct error *e);
+/* Whether messages can be taken from the session's gradients, which are then in no sum. */
+bool bucket_kernels_takes(const struct bucket_kernels *kernels);
+/* The message of a bucket without rows: the session's gradients times `factor`. What 16 bits hold is not rounded again.
+ */
+bool bucket_kernels_take(struct bucket_kernels *kernels, const struct bucket_place *place, double factor,
+                         const struct bucket_message *message, struct error *e);
 /* Messages of a sum; with `floats` as floats whatever is on the wire. */
 bool bucket_kernels_pack(struct bucket_kernels *kernels, const struct bucket_place *place, int sum, bool floats,
                          const struct bucket_message *messages, uint32_t count, struct error *e);
-/* Sums of floats by operations, into sum 0, and the message of them. */
+/* Sums of floats by operations, into sum 0, and with `packs` the message of them. */
 bool bucket_kernels_sum(struct bucket_kernels *kernels, const struct bucket_place *place,
                         const struct bucket_operation *operations, uint32_t count, const struct bucket_message *message,
-                        struct error *e);
+                        bool packs, struct error *e);
 /* Messages to their places in sum 0. */
 bool bucket_kernels_unpack(struct bucket_kernels *kernels, const struct bucket_place *place,
                            const struct bucket_message *messages, uint32_t count, struct error *e);

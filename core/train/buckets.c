@@ -8,7 +8,8 @@
  *   group  n - 3    tells of its sums
  *   group  n - 4    has heard of the others', is written
  *
- * Behind the last piece there is nothing to compute: its buckets are small, and groups of their own. */
+ * Two processes, which send each other whole buckets, are done when a group is summed. Behind the last piece there is
+ * nothing to compute: its buckets are small, and groups of their own. */
 #include "train/buckets.h"
 
 #include <inttypes.h>
@@ -24,7 +25,8 @@
 #include "train/arena.h"
 #include "train/buckets_slot.h"
 
-enum { SLOTS = 8 };
+/* AHEAD: pieces that are submitted beyond the one whose groups tell, where those of two processes do. */
+enum { SLOTS = 12, SLOTS_WHOLE_LEAST = 6, AHEAD = 2 };
 
 struct bucket_group {
     int first, end, piece; /* buckets; behind which piece they are there */
@@ -39,9 +41,10 @@ struct buckets {
     struct bucket_group *groups; /* [n_groups] */
     int n_groups, packed, told;  /* those before it are */
     int *pieces;                 /* [segments of the arena] */
+    bool *by_rows;               /* likewise: of the table, whose touched rows alone go */
     struct slot slots[SLOTS];
-    int n_slots;
-    uint32_t *list; /* [desc.rows]: of the table, that the step touches */
+    int n_slots, first_slot; /* first_slot: of this step's first bucket */
+    uint32_t *list;          /* [desc.rows]: of the table, that the step touches */
     struct bucket_step step;
     void *memory;           /* of the host, this process' own; NULL: it is the exchange's */
     struct pinned **pinned; /* [processes] */
@@ -126,13 +129,19 @@ static bool divide(struct buckets *b, struct error *e)
     const struct arena *a = b->arena;
     uint64_t elements = 0; /* of the table */
     size_t room = 0;
-    if (!(b->pieces = host_alloc(b->host, (size_t)a->n_segments, sizeof *b->pieces, e))) return false;
+    if (!(b->pieces = host_alloc(b->host, (size_t)a->n_segments, sizeof *b->pieces, e)) ||
+        !(b->by_rows = host_alloc(b->host, (size_t)a->n_segments, sizeof *b->by_rows, e)))
+        return false;
     for (int i = 0; i < a->n_segments; i++) {
         const size_t tensor = a->segments[i].tensor;
         b->pieces[i] = i && tensor == a->segments[i - 1].tensor ? b->pieces[i - 1] : piece_of(b, tensor);
         if (tensor == b->desc.table) elements += a->segments[i].count;
     }
-    for (int i = 0; i < a->n_segments; i++) TRY(segment_divide(b, &room, i, row_of(b, &a->segments[i], elements), e));
+    for (int i = 0; i < a->n_segments; i++) {
+        const uint64_t row = row_of(b, &a->segments[i], elements);
+        b->by_rows[i] = row > 0;
+        TRY(segment_divide(b, &room, i, row, e));
+    }
     order(b);
     return true;
 }
@@ -157,7 +166,17 @@ static uint64_t floats_most(const struct buckets *b)
     return most;
 }
 
-/* As many as fit one argument of a kernel: five groups at least, of one bucket each. */
+/* Turns from a group's own to its last one. */
+static int stages(const struct buckets *b) { return b->step.layout.whole ? EXCHANGE_SUMMED : EXCHANGE_WRITTEN; }
+
+/* Buckets that may be packed and not told of, at a time. Of whole ones so few that when bucket n's slot is to be used
+ * again one was heard of that was packed after n was summed: packed at most so many buckets ahead, it is among the next
+ * ahead + 1 behind n, and heard of two turns after its own. */
+static int ahead_most(const struct buckets *b) { return b->step.layout.whole ? (b->n_slots - 4) / 2 : b->n_slots; }
+
+static struct slot *slot_of(struct buckets *b, int bucket) { return &b->slots[(b->first_slot + bucket) % b->n_slots]; }
+
+/* As many as fit one argument of a kernel: of one bucket each, one for each stage at least. */
 static bool slots_make(struct buckets *b, struct error *e)
 {
     const struct wherry_device *device = b->desc.session->device;
@@ -166,7 +185,8 @@ static bool slots_make(struct buckets *b, struct error *e)
         limits->max_buffer_bytes < limits->max_binding_bytes ? limits->max_buffer_bytes : limits->max_binding_bytes;
     b->step.layout = slot_layout_of(floats_most(b), b->desc.exchange->of.processes, 1 + b->arena->sums, b->desc.wire);
     b->n_slots = SLOTS;
-    while (b->n_slots > EXCHANGE_WRITTEN + 1 && (uint64_t)b->n_slots * b->step.layout.words * 4 > most) b->n_slots--;
+    const int least = b->step.layout.whole ? SLOTS_WHOLE_LEAST : EXCHANGE_WRITTEN + 1;
+    while (b->n_slots > least && (uint64_t)b->n_slots * b->step.layout.words * 4 > most) b->n_slots--;
     for (int i = 0; i < SLOTS; i++) b->slots[i].number = i;
     return (uint64_t)b->n_slots * b->step.layout.words * 4 <= most ||
            fail(e, WHERRY_STATUS_UNSUPPORTED,
@@ -177,7 +197,7 @@ static bool slots_make(struct buckets *b, struct error *e)
 /* Buckets of a piece go together, but those of the last one. */
 static bool groups_make(struct buckets *b, struct error *e)
 {
-    const int most = b->n_slots / (EXCHANGE_WRITTEN + 1);
+    const int most = b->step.layout.whole ? 1 : b->n_slots / (EXCHANGE_WRITTEN + 1);
     if (!(b->groups = host_alloc(b->host, (size_t)b->n, sizeof *b->groups, e))) return false;
     for (int i = 0; i < b->n; i++) {
         struct bucket_group *last = b->n_groups ? &b->groups[b->n_groups - 1] : NULL;
@@ -280,7 +300,7 @@ void buckets_destroy(struct buckets *b)
     bucket_kernels_destroy(s->kernels);
     for (uint32_t p = 0; b->pinned && p < b->desc.exchange->of.processes; p++) device_unpin(s->device, b->pinned[p]);
     void *memory[] = {s->memory, b->pinned, s->trees,  s->heard,  s->messages,    s->operations, s->copies,
-                      b->list,   b->of,     b->pieces, b->memory, s->rows_before, b->groups};
+                      b->list,   b->of,     b->pieces, b->memory, s->rows_before, b->groups,     b->by_rows};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) host_free(host, memory[i]);
     host_free(host, b);
 }
@@ -294,6 +314,7 @@ bool buckets_begin(struct buckets *b, size_t shards, const bool *there, const bo
     const struct tree *own = &s->trees[s->exchange->of.process];
     for (uint32_t p = 0; p < n; p++) tree_of(shards, p, n, there, &s->trees[p]);
     b->packed = b->told = 0;
+    s->takes = false;
     b->begin = b->computed = 0;
     if (!b->desc.rows) return true;
     for (size_t r = 0; r < b->desc.rows; r++) {
@@ -309,8 +330,7 @@ bool buckets_begin(struct buckets *b, size_t shards, const bool *there, const bo
 static bool group_each(struct buckets *b, const struct bucket_group *group,
                        bool (*stage)(struct bucket_step *step, struct slot *slot, struct error *e), struct error *e)
 {
-    for (int i = group ? group->first : 0; group && i < group->end; i++)
-        TRY(stage(&b->step, &b->slots[i % b->n_slots], e));
+    for (int i = group ? group->first : 0; group && i < group->end; i++) TRY(stage(&b->step, slot_of(b, i), e));
     return true;
 }
 
@@ -318,8 +338,8 @@ static bool group_each(struct buckets *b, const struct bucket_group *group,
 static bool turn(struct buckets *b, struct error *e)
 {
     const int n = b->told++, last = b->groups[b->n_groups - 1].piece;
-    const struct bucket_group *of[EXCHANGE_WRITTEN + 1];
-    for (int k = 0; k <= EXCHANGE_WRITTEN; k++) of[k] = n - k >= 0 && n - k < b->n_groups ? &b->groups[n - k] : NULL;
+    const struct bucket_group *of[EXCHANGE_WRITTEN + 1] = {NULL};
+    for (int k = 0; k <= stages(b); k++) of[k] = n - k >= 0 && n - k < b->n_groups ? &b->groups[n - k] : NULL;
     TRY(group_each(b, of[0], slot_scatter, e));
     if (of[0] && of[0]->piece == last && !b->computed) b->computed = clock_ns();
     if (of[0]) TRY(bucket_step_start(&b->step, e));
@@ -331,22 +351,24 @@ static bool turn(struct buckets *b, struct error *e)
 }
 
 /* Buckets before it are written. */
-static int written(const struct buckets *b)
-{
-    return b->told > EXCHANGE_WRITTEN ? b->groups[b->told - EXCHANGE_WRITTEN].first : 0;
-}
+static int written(const struct buckets *b) { return b->told > stages(b) ? b->groups[b->told - stages(b)].first : 0; }
 
 /* Those of pieces before this one. */
 static bool pack(struct buckets *b, int pieces, struct error *e)
 {
     for (; b->packed < b->n_groups && b->groups[b->packed].piece < pieces; b->packed++) {
         const struct bucket_group *group = &b->groups[b->packed];
-        while (group->end - written(b) > b->n_slots) TRY(turn(b, e));
+        while (group->end - written(b) > b->n_slots || b->packed - b->told >= ahead_most(b)) TRY(turn(b, e));
         if (!b->packed) b->begin = clock_ns();
-        for (int i = group->first; i < group->end; i++)
-            TRY(slot_pack(&b->step, &b->slots[i % b->n_slots], &b->of[i], e));
+        for (int i = group->first; i < group->end; i++) TRY(slot_pack(&b->step, slot_of(b, i), &b->of[i], e));
     }
     return true;
+}
+
+/* Whether a segment's gradients are added to the sum when their piece is there, or taken from where they are. */
+static bool adds(const struct buckets *b, int segment, int piece)
+{
+    return b->pieces[segment] == piece && (!b->step.takes || b->by_rows[segment]);
 }
 
 /* The gradients of a piece: runs of segments of it. */
@@ -354,15 +376,15 @@ static bool add(struct buckets *b, int piece, const struct tree *tree, double fa
 {
     const int n = b->arena->n_segments;
     for (int first = 0, end; first < n; first = end) {
-        for (end = first; end < n && (b->pieces[end] == piece) == (b->pieces[first] == piece);) end++;
-        if (b->pieces[first] != piece) continue;
+        for (end = first; end < n && adds(b, end, piece) == adds(b, first, piece);) end++;
+        if (!adds(b, first, piece)) continue;
         struct tree joined = *tree;
         const struct tree_part *last = &joined.parts[joined.n - 1];
-        bool adds, empty;
+        bool joins, empty;
         TRY(bucket_kernels_add(b->step.kernels, first, end, joined.n - 1, false, !last->there, factor, e));
         joined.parts[joined.n - 1].there = true;
-        while (tree_join(&joined, &adds, &empty))
-            if (adds) TRY(bucket_kernels_add(b->step.kernels, first, end, joined.n, true, empty, 1, e));
+        while (tree_join(&joined, &joins, &empty))
+            if (joins) TRY(bucket_kernels_add(b->step.kernels, first, end, joined.n, true, empty, 1, e));
     }
     return true;
 }
@@ -370,8 +392,12 @@ static bool add(struct buckets *b, int piece, const struct tree *tree, double fa
 bool buckets_go_on(struct buckets *b, int piece, const struct tree *tree, double factor, struct error *e)
 {
     if (piece + 1 == b->desc.session->n_pieces) TRY(adapters_differentiate(b->arena->adapters, e));
+    b->step.takes =
+        b->step.layout.whole && bucket_kernels_takes(b->step.kernels) && tree->n == 1 && !tree->parts->there;
+    b->step.factor = factor;
     TRY(add(b, piece, tree, factor, e) && pack(b, piece + 1, e));
-    while (b->told < b->packed && b->groups[b->told].piece < piece) TRY(turn(b, e));
+    const int ahead = b->step.layout.whole ? AHEAD : 1;
+    while (b->told < b->packed && b->groups[b->told].piece + ahead <= piece) TRY(turn(b, e));
     return true;
 }
 
@@ -381,7 +407,8 @@ bool buckets_finish(struct buckets *b, struct error *e)
     const bool hidden = b->packed > 0;
     if (!hidden) b->begin = clock_ns();
     TRY(pack(b, b->desc.session->n_pieces, e));
-    while (b->told < b->n_groups + EXCHANGE_WRITTEN) TRY(turn(b, e));
+    while (b->told < b->n_groups + stages(b)) TRY(turn(b, e));
+    b->first_slot = (b->first_slot + b->n) % b->n_slots;
     const uint64_t end = clock_ns();
     times->seconds += (double)(end - b->begin) * 1e-9;
     times->exposed_seconds += (double)(end - (hidden ? b->computed : b->begin)) * 1e-9;

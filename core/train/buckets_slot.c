@@ -1,9 +1,15 @@
 /* What becomes of a bucket. Where another process' memory is this host's, messages are read from there by the device
  * itself, and what is sent is a sign that they are there. That they were read follows from the signs that come back: a
  * process tells of its sums after it has read the parts, and of a later bucket's parts in the same slot after it has
- * read the sums. */
+ * read the sums.
+ *
+ * Two processes send each other all of a bucket. What one has packed after it began to sum bucket n, and told of, says
+ * that it has read n; so both pack only few buckets ahead of those that they told of, and the slot of n is used again
+ * when such a one was heard of (buckets.c). What a process has itself is summed from its own message, so that both sum
+ * the same floats. */
 #include "train/buckets_slot.h"
 
+#include "base/exchange_shape.h"
 #include "base/platform.h"
 #include "base/round.h"
 #include "interface/wire.h"
@@ -21,26 +27,29 @@ static uint64_t message_words(wherry_wire wire, uint64_t floats)
 
 struct slot_layout slot_layout_of(uint64_t floats, uint32_t processes, int parts, wherry_wire wire)
 {
-    const uint64_t n = processes, each = round_up(divide_up(floats, n), SLICE_ROUND) + SLICE_ROUND;
-    struct slot_layout l = {.parts = parts, .floats = each};
+    const bool whole = exchange_whole(processes);
+    const uint64_t n = processes, each = round_up(whole ? floats : divide_up(floats, n), SLICE_ROUND) + SLICE_ROUND;
+    struct slot_layout l = {.parts = parts, .floats = each, .whole = whole};
     l.message = round_up(message_words(wire, each), SLICE_ROUND);
     l.in = l.out + (n - 1) * (uint64_t)parts * l.message;
-    l.own = l.in + (n - 1) * (uint64_t)parts * l.message;
+    l.own = l.sums = l.words = l.in + (n - 1) * (uint64_t)parts * l.message;
+    if (whole) return l;
     l.sums = l.own + (uint64_t)(parts - 1) * l.floats;
     l.words = l.sums + n * l.message;
     return l;
 }
 
-/* Process p sums the floats from slice(p) to, without, slice(p + 1). */
+/* Process p sums the floats from slice(p) to, without, slice(p + 1), or all of them. */
 static uint64_t slice(const struct bucket_step *step, const struct slot *slot, uint32_t p)
 {
     const uint32_t n = step->exchange->of.processes;
+    if (step->layout.whole) return 0;
     return p == n ? slot->floats : slot->floats * p / n / SLICE_ROUND * SLICE_ROUND;
 }
 
 static uint64_t slice_floats(const struct bucket_step *step, const struct slot *slot, uint32_t p)
 {
-    return slice(step, slot, p + 1) - slice(step, slot, p);
+    return step->layout.whole ? slot->floats : slice(step, slot, p + 1) - slice(step, slot, p);
 }
 
 static struct bucket_message message_at(const struct bucket_step *step, const struct slot *slot, uint32_t p,
@@ -133,10 +142,12 @@ static bool part_pack(struct bucket_step *step, struct slot *slot, int sum, int 
     uint32_t count = 0;
     for (uint32_t p = 0; p < n; p++)
         if (p != own && slice_floats(step, slot, p)) step->messages[count++] = out_message(step, slot, own, p, part);
-    TRY(bucket_kernels_pack(step->kernels, &slot->place, sum, false, step->messages, count, e));
+    TRY(step->takes && count && !slot->place.row
+            ? bucket_kernels_take(step->kernels, &slot->place, step->factor, step->messages, e)
+            : bucket_kernels_pack(step->kernels, &slot->place, sum, false, step->messages, count, e));
     for (uint32_t i = 0; i < count; i++)
         TRY(down(step, &step->messages[i], last && i + 1 == count ? parts_ticket(slot) : COPY_NOT_WAITED, e));
-    if (!sum || !slice_floats(step, slot, own)) return true;
+    if (step->layout.whole || !sum || !slice_floats(step, slot, own)) return true;
     const struct bucket_message floats =
         message_at(step, slot, own, step->layout.own + (uint64_t)(sum - 1) * step->layout.floats);
     return bucket_kernels_pack(step->kernels, &slot->place, sum, true, &floats, 1, e);
@@ -153,7 +164,7 @@ bool slot_pack(struct bucket_step *step, struct slot *slot, const struct bucket 
             TRY(part_pack(step, slot, i, part, part + 1 == all, e));
             part++;
         }
-    if (all && slot->floats > slice_floats(step, slot, own)) return true;
+    if (all && slot->floats > (step->layout.whole ? 0 : slice_floats(step, slot, own))) return true;
     /* Nothing is sent: what was in this slot before has to be done all the same when the others are told. */
     struct bucket_message nothing = out_message(step, slot, own, !own, 0);
     nothing.count = 1;
@@ -215,6 +226,8 @@ static struct bucket_operation part_operation(const struct bucket_step *step, co
 {
     const uint32_t own = step->exchange->of.process;
     if (p != own) return (struct bucket_operation){OPERATION_MESSAGE, in_message(step, slot, p, part).at};
+    if (step->layout.whole)
+        return (struct bucket_operation){OPERATION_MESSAGE, out_message(step, slot, own, !own, part).at};
     if (!sum) return (struct bucket_operation){OPERATION_OWN, 0};
     return (struct bucket_operation){
         OPERATION_FLOATS, message_at(step, slot, own, step->layout.own + (uint64_t)(sum - 1) * step->layout.floats).at};
@@ -263,8 +276,9 @@ bool slot_sum(struct bucket_step *step, struct slot *slot, struct error *e)
             step->copies[copies++] = copy_of(step, &here, source(step, p, &there, &here));
         }
     TRY(device_copies_up(step->device, step->copies, copies, e));
-    TRY(bucket_kernels_sum(step->kernels, &slot->place, step->operations, operations_of(step, slot), &sums, e));
-    return down(step, &sums, sums_ticket(slot), e);
+    TRY(bucket_kernels_sum(step->kernels, &slot->place, step->operations, operations_of(step, slot), &sums,
+                           !step->layout.whole, e));
+    return step->layout.whole || down(step, &sums, sums_ticket(slot), e);
 }
 
 bool slot_gather(struct bucket_step *step, struct slot *slot, struct error *e)

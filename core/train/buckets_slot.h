@@ -18,11 +18,13 @@ struct bucket {
 
 /* Words of a slot, in the device's buffer and in the memory of the host alike, of every process. Each message has room
  * for the largest one: of this process' parts for others, of others' parts of what this one sums, of its own parts of
- * that but the first as floats, and of everybody's sums. */
+ * that but the first as floats, and of everybody's sums. Where messages are of whole buckets (exchange_whole) there are
+ * the first two alone. */
 struct slot_layout {
     uint64_t message, floats; /* words of one */
     uint64_t out, in, own, sums, words;
-    int parts; /* that a process has, at most */
+    int parts;  /* that a process has, at most */
+    bool whole; /* messages are of all of a bucket */
 };
 
 struct bucket_step {
@@ -35,6 +37,8 @@ struct bucket_step {
     struct tree *trees;    /* [processes]: the parts that each has */
     uint64_t *rows_before; /* [rows + 1] of the table: how many that were touched are before each */
     uint64_t *heard;       /* [processes]: signs that came */
+    bool takes;            /* this process has one part, which is the session's gradients times `factor`, in no sum */
+    double factor;
     /* For one call's lists. */
     struct bucket_message *messages;     /* [processes] */
     struct bucket_operation *operations; /* [2 * processes * layout.parts] */
@@ -55,7 +59,8 @@ struct slot_layout slot_layout_of(uint64_t floats, uint32_t processes, int parts
 bool slot_pack(struct bucket_step *step, struct slot *slot, const struct bucket *bucket, struct error *e);
 /* Waits for that; what is to be told of it is put together. */
 bool slot_scatter(struct bucket_step *step, struct slot *slot, struct error *e);
-/* When the others have told: sums what this process sums, which goes to the host. */
+/* When the others have told: sums what this process sums. That goes to the host, where it is a slice; else that is all.
+ */
 bool slot_sum(struct bucket_step *step, struct slot *slot, struct error *e);
 /* Waits for that; what is to be told of it is put together. */
 bool slot_gather(struct bucket_step *step, struct slot *slot, struct error *e);

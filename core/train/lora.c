@@ -279,6 +279,11 @@ static bool adapters_plan(struct wherry_trainer *t, struct error *e)
         targets[i].gradient = gradient_of(t, layer, &of);
         targets[i].part = (uint32_t)layer->part;
         targets[i].parts = (uint32_t)model_weight(t->model, layer->weight, layer->layer, &parts);
+        for (uint32_t p = 0; p < targets[i].parts; p++) {
+            const uint64_t rows = parts[p].elements / layer->columns;
+            if (p < targets[i].part) targets[i].first_row += rows;
+            targets[i].all_rows += rows;
+        }
         targets[i].rows = layer->rows;
         targets[i].columns = layer->columns;
     }

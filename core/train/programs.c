@@ -62,7 +62,8 @@ static bool own_list(const struct wherry_trainer *t, const wherry_trainer_desc *
     if (!desc->exchange || desc->exchange->processes < 2) return true;
     TRY(bucket_calls(s, desc->wire, calls, e));
     for (int i = 0; i < BUCKET_CALLS; i++)
-        if (i != CALL_SCAN || desc->wire == WHERRY_WIRE_F16) add(list, &calls[i], false, "exchange");
+        if (calls[i].kernel && (i != CALL_SCAN || desc->wire == WHERRY_WIRE_F16))
+            add(list, &calls[i], i == CALL_TAKE && s->f16, "exchange");
     if (s->f16) add(list, &calls[CALL_ADD], true, "exchange");
     return true;
 }

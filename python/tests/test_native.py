@@ -39,6 +39,7 @@ VALUES = {
     "WHERRY_DTYPE_F32": _native.DTYPES["f32"],
     "WHERRY_DTYPE_F16": _native.DTYPES["f16"],
     "WHERRY_DTYPE_BF16": _native.DTYPES["bf16"],
+    "WHERRY_WEIGHTS_INT8": _native.WEIGHTS["int8"],
     "WHERRY_DEVICE_CPU": _native.DEVICE_TYPES.index("CPU"),
     "WHERRY_HEAD_SEQUENCE": _native.HEADS.index("sequence"),
     "WHERRY_HEAD_VOCABULARY": _native.HEADS.index("vocabulary"),

@@ -52,6 +52,8 @@ class Devices(unittest.TestCase):
         self.assertEqual(raised.exception.status, "no device")
         with self.assertRaises(ValueError):
             wherry.Model(folder.name, dtype="f64")
+        with self.assertRaises(ValueError):
+            wherry.Model(folder.name, weights="int4")
 
 
 class Embeddings(unittest.TestCase):
@@ -75,6 +77,9 @@ class Embeddings(unittest.TestCase):
         self.close_to(found, self.wanted["embeddings"])
         self.close_to(self.model.encode(self.texts[:2], prompt="query"), self.wanted["prompted"])
         self.close_to(self.model.encode(self.texts[:2], prompt="", dim=8, normalize=True), self.wanted["cut"])
+        with model_of(self.kind, weights="int8") as rounded:
+            np.testing.assert_allclose(rounded.encode(self.texts, prompt=""), found, atol=0.1)
+            self.assertGreater(np.abs(rounded.encode(self.texts, prompt="") - found).max(), 1e-6)
         self.assertEqual(set(self.model.prompts), {"query", "document"})
 
     def test_low_priority(self):

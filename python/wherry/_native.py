@@ -13,6 +13,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_d
 STATUS_OK, STATUS_TOO_LONG, STATUS_CANCELLED = 0, 10, 12
 OUTPUT_EMBEDDING, OUTPUT_CLASSES = 0, 1
 DTYPES = {None: 0, "f32": 1, "f16": 2, "bf16": 3}
+WEIGHTS = {None: 0, "int8": 1}
 DTYPE_NAMES = {1: "f32", 2: "f16", 3: "bf16"}
 DEVICE_TYPES = ("other", "GPU", "integrated GPU", "virtual GPU", "CPU")
 FOR_EVER = 2**64 - 1  # nanoseconds
@@ -40,10 +41,11 @@ class ModelConfig(Structure):
                 ("relative_buckets", c_uint32), ("relative_distance", c_uint32), ("head", c_int), ("labels", c_uint32),
                 ("head_activation", c_int), ("untied", c_bool), ("gate", c_int), ("without", c_uint32),
                 ("rotary_base", c_float), ("rotary_base_local", c_float), ("rotary_factor", c_float),
-                ("head_norm", c_bool), ("head_mean", c_bool), ("norm", c_int), ("key_heads", c_uint32), ("head_channels", c_uint32),
-                ("head_norms", c_bool),
-                ("causal", c_bool), ("window", c_uint32), ("global_every", c_uint32),
-                ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool), ("next_sentence", c_bool)]
+                ("head_norm", c_bool), ("head_mean", c_bool), ("norm", c_int), ("key_heads", c_uint32),
+                ("head_channels", c_uint32), ("head_norms", c_bool), ("causal", c_bool), ("window", c_uint32),
+                ("global_every", c_uint32), ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool),
+                ("block_norms", c_bool), ("embedding_scale", c_float),
+                ("next_sentence", c_bool)]
 
 
 class ModelInfo(Structure):

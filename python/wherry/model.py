@@ -91,7 +91,8 @@ class Model:
     path: the folder. device: an id of wherry.devices(), a UUID or a part of one name; None: the first GPU, else the
     host's cores. dtype: "f32", "f16" or "bf16"; None: f16 on a GPU, else f32. threads: of the host's cores, at most;
     0: all. cache_dir: for compiled kernels; None: the user's, "": none. low_priority: of the device's queue, so that
-    other programs' work goes first; `device.priority` says whether the device has that.
+    other programs' work goes first; `device.priority` says whether the device has that. weights: "int8": those of
+    products have 8 bits, with a scale for each row; None: as dtype says.
 
     Raises WherryError where the folder or the device can't be used. Several threads may share a model: their batches
     take turns. Close it, or use it in a `with`; calls of a closed model raise ValueError.
@@ -99,10 +100,12 @@ class Model:
 
     def __init__(self, path: Union[str, os.PathLike], device: Optional[str] = None, dtype: Optional[str] = None, *,
                  threads: int = 0, cache_dir: Union[str, os.PathLike, None] = None,
-                 low_priority: bool = False):
+                 low_priority: bool = False, weights: Optional[str] = None):
         if dtype not in _native.DTYPES:
             raise ValueError(f"dtype is {dtype!r}: there are {', '.join(repr(d) for d in _native.DTYPES)}")
-        self._dtype = _native.DTYPES[dtype]
+        if weights not in _native.WEIGHTS:
+            raise ValueError(f"weights is {weights!r}: there are {', '.join(repr(w) for w in _native.WEIGHTS)}")
+        self._dtype, self._weights = _native.DTYPES[dtype], _native.WEIGHTS[weights]
         self._lock = RLock()
         self._sessions: dict[SessionKey, Session] = {}
         self._tokenizer: Optional[Tokenizer] = None
@@ -317,7 +320,8 @@ class Model:
     def _desc(self, key: SessionKey) -> _native.SessionDesc:
         return _native.SessionDesc(struct_size=ctypes.sizeof(_native.SessionDesc), max_tokens=key.most_tokens,
                                    max_length=min(self.max_tokens, key.most_tokens), dtype=self._dtype,
-                                   output=key.output, dimensions=key.dim, normalize=key.normalize)
+                                   output=key.output, dimensions=key.dim, normalize=key.normalize,
+                                   weights=self._weights)
 
     def _planned(self, key: SessionKey) -> _native.SessionPlan:
         """What such a session is; it takes no memory of the device before it is used."""

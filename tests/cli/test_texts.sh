@@ -213,5 +213,23 @@ check test ! -s "$work/out"
 check test -z "$(ls "$work/tmp")"
 TMPDIR=$work/nowhere expect 5 "can't create a temporary file in $work/nowhere.*No such file.*TMPDIR" embed -fnpy "$work/utf8"
 
+# ---- what a storage type costs ----
+unset TMPDIR
+quality() { "$wherry" quality --model "$model" --device reference --quiet --truncate "$@"; }
+expect 0 '' quality --dtype f16 --json
+check json 'd["texts"] == d["compared"] == 200 and d["top"] == 10 and d["session"]["dtype"] == "f16"'
+check json '0.9999 < d["least_cosine"] <= d["cosine"] <= 1.000001 and d["rank_correlation"] > 0.999 and d["top_overlap"] > 0.9'
+cosine=$("$python" -c 'import json,sys; print(json.load(open(sys.argv[1]))["cosine"])' "$work/out")
+expect 0 '' quality --dtype f32 --weights int8 --json
+check json "d['session']['weights'] == 'int8' and 0.99 < d['cosine'] < $cosine"
+expect 0 '' quality --dtype f32 --weights int8
+check has 'f32, int8 weights  *200  *0\.99'
+expect 2 'f32 is what others are compared with' quality --dtype f32
+head -n 2 "$work/many" >"$work/two"
+expect 3 'two has 2 texts: a rank correlation wants 3 at least' quality --weights int8 "$work/two"
+expect 0 '' quality --weights int8 --json "$work/many"
+check json 'd["texts"] == 200'
+expect 2 'weights' "$wherry" quality --model "$model" --weights int4
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

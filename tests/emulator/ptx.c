@@ -232,7 +232,7 @@ static void run_less_halves(const struct instruction *i, uint64_t *v)
 {
     uint32_t a = get32(i, v, 1), b = get32(i, v, 2), result = 0;
     for (int half = 0; half < 32; half += 16)
-        result |= (uint32_t)half_from_float(half_to_float((uint16_t)(a >> half)) - half_to_float((uint16_t)(b >> half)))
+        result |= (uint32_t)float_to_half(half_to_float((uint16_t)(a >> half)) - half_to_float((uint16_t)(b >> half)))
                   << half;
     put(i, v, 0, result);
 }

@@ -137,6 +137,11 @@ def model_seeds():
     yield "outside", model_folder(
         compact(config), compact(header), sizes=(size, 0), modules=compact([{"type": "a.Transformer", "path": "../x"}])
     )
+    # One of each architecture: its keys, and tensors that they ask for.
+    for model in json.loads((TESTS / "golden" / "architectures.json").read_text(encoding="utf-8")):
+        if model["name"].startswith("train-"):
+            header, size = header_of(dict(model["tensors"]))
+            yield model["name"], model_folder(compact(model["config"]), compact(header), sizes=(size, 0))
 
 
 # ---- heads, modules, prompts ----

@@ -239,6 +239,31 @@ JINA = [
 ]
 JINA_TRAINED = [Later("train-jina", JinaConfig, JinaBertModel, {**SIZES, **SMALL})]
 
+# ---- Jina v3 ----
+
+
+def flash_names(names):
+    """What the program that came with the first files calls them, as transformers saves them, too."""
+    return renamed(names, [(r"(^|\.)layers\.", r"\1encoder.layers."), (r"self_attn\.[qkv]_proj", "mixer.Wqkv"),
+                           (r"self_attn\.o_proj", "mixer.out_proj"), ("post_attention_layernorm", "norm1"),
+                           ("post_mlp_layernorm", "norm2"), (r"embeddings\.LayerNorm", "emb_ln")],
+                   ("q_proj", "k_proj", "v_proj"))
+
+
+def flash(**more):
+    return {**SIZES, "layer_norm_eps": 1e-5,
+            "rope_parameters": {"rope_type": "default", "rope_theta": more.pop("rope_theta", 200.0)}, **more}
+
+
+FLASH = [
+    Later("jina3", hf.JinaEmbeddingsV3Config, hf.JinaEmbeddingsV3Model, flash()),
+    Later("jina3-saved", hf.JinaEmbeddingsV3Config, hf.JinaEmbeddingsV3ForSequenceClassification,
+          flash(rope_theta=30.0, num_attention_heads=2, vocab_size=61), "F16", True, names=flash_names),
+    Later("jina3-words", hf.JinaEmbeddingsV3Config, hf.JinaEmbeddingsV3ForMaskedLM,
+          flash(num_attention_heads=1, hidden_act="relu"), "F32", names=flash_names),
+]
+FLASH_TRAINED = [Later("train-jina3", hf.JinaEmbeddingsV3Config, hf.JinaEmbeddingsV3Model, flash(**SMALL))]
+
 # ---- Qwen3 ----
 
 
@@ -273,5 +298,39 @@ QWEN_TRAINED = [
            "attention_bias": True}),
 ]
 
-MODELS = GTE + MODERN + JINA + QWEN
-TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + QWEN_TRAINED
+# ---- EmbeddingGemma ----
+
+
+def gemma(**more):
+    """bases are those of layers that see all and of those with a window."""
+    bases = more.pop("bases", (1000.0, 50.0))
+    own = dict(pad_token_id=0, num_key_value_heads=1, head_dim=8, query_pre_attn_scalar=more.get("head_dim", 8),
+               sliding_window=8, use_bidirectional_attention=True,
+               layer_types=["sliding_attention", "full_attention"],
+               rope_parameters={name: {"rope_type": "default", "rope_theta": base}
+                                for name, base in zip(("full_attention", "sliding_attention"), bases)})
+    return {**SIZES, **own, **more}
+
+
+def gemma_old_keys(config):
+    """Those of the published file."""
+    bases = config.pop("rope_parameters")
+    config.pop("layer_types")
+    config.update(sliding_window_pattern=3, rope_theta=bases["full_attention"]["rope_theta"], rope_scaling=None,
+                  rope_local_base_freq=bases["sliding_attention"]["rope_theta"], attn_logit_softcapping=None,
+                  final_logit_softcapping=None)
+    config.pop("_sliding_window_pattern", None)
+
+
+GEMMA = [
+    Later("gemma", hf.Gemma3TextConfig, hf.Gemma3TextModel, gemma()),
+    Later("gemma-old", hf.Gemma3TextConfig, hf.Gemma3TextModel,
+          gemma(num_hidden_layers=4, head_dim=16, vocab_size=61, sliding_window=12, num_key_value_heads=2,
+                layer_types=["sliding_attention"] * 2 + ["full_attention", "sliding_attention"], bases=(100.0, 10.0)),
+          "BF16", True, keys=gemma_old_keys),
+]
+GEMMA_TRAINED = [Later("train-gemma", hf.Gemma3TextConfig, hf.Gemma3TextModel,
+                       {**gemma(sliding_window=6), **SMALL})]
+
+MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA
+TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED + QWEN_TRAINED + GEMMA_TRAINED

@@ -125,6 +125,22 @@ def gpt4(size=1500, pattern="gpt4", ignore_merges=False):
     return tokenizer, {"tokenizer.json": tokenizer.to_str()}
 
 
+def modernbert(size=1500):
+    """As OLMo's, which ModernBERT has: GPT-2's pattern, NFC before, runs of spaces and marks of private texts as added
+    tokens, BERT's special tokens at the end."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    train(tokenizer, size, ["|||IP_ADDRESS|||", "<|padding|>"], pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.add_tokens([AddedToken(" " * n, normalized=True) for n in range(24, 1, -1)] +
+                         [AddedToken(text, normalized=False) for text in ("|||EMAIL_ADDRESS|||", "|||PHONE_NUMBER|||", "<|endoftext|>")])
+    tokenizer.add_special_tokens(["[UNK]", "[CLS]", "[SEP]", "[PAD]", AddedToken("[MASK]", lstrip=True, normalized=False)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0",
+        special_tokens=[(t, tokenizer.token_to_id(t)) for t in ("[CLS]", "[SEP]")])
+    return tokenizer, {"tokenizer.json": tokenizer.to_str()}
+
+
 def sentencepiece(size=2500, gemma=False, characters=None):
     """As Llama 2's and Gemma's: no bytes but where a character is not in the vocabulary."""
     specials = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
@@ -253,6 +269,9 @@ def write(folder, made, lines, direction="right"):
             expected.write(found + "\n")
 
 
+SPACED = [(0, t.encode("utf-8"), None) for t in
+          ["a" + " " * n + "b" for n in range(30)] + ["if x:\n" + " " * 8 + "return  y", "a [MASK] b", "a  [MASK]b", "|||EMAIL_ADDRESS||| x",
+           "e\u0301 \u212b  \u3000  .", "[CLS] [SEP]", "|||IP_ADDRESS|||  |||"]]
 FIXED = [(0, t.encode("utf-8"), None) for t in LANGUAGES + CODE + LOOKALIKES + ["", " ", "\u0301", "<mask>", "a <mask> b", "  <mask>", "<s>", "a</s>b"]]
 
 
@@ -264,14 +283,15 @@ def lines_of(seed, count, pool=SCALARS):
 
 MAIN = [("roberta", roberta, "right"), ("gpt4", gpt4, "left"), ("sentencepiece", sentencepiece, "right"),
         ("gemma", lambda: sentencepiece(gemma=True), "right"), ("llama3", lambda: gpt4(ignore_merges=True), "right"),
-        ("gpt4o", lambda: gpt4(pattern="gpt4o"), "right"),
+        ("modernbert", modernbert, "right"), ("gpt4o", lambda: gpt4(pattern="gpt4o"), "right"),
         ("roberta_prefix", lambda: roberta(800, add_prefix_space=True, trim_offsets=False), "right")]
 
 
 def sample(folder):
     for name, made, direction in [("roberta", roberta(450), "right"), ("gpt4", gpt4(450, ignore_merges=True), "left"),
-                                  ("sentencepiece", sentencepiece(500, characters=120), "right")]:
-        write(os.path.join(folder, name), made, FIXED + lines_of(name, 60), direction)
+                                  ("sentencepiece", sentencepiece(500, characters=120), "right"),
+                                  ("modernbert", modernbert(450), "right")]:
+        write(os.path.join(folder, name), made, FIXED + (SPACED if name == "modernbert" else []) + lines_of(name, 60), direction)
     for name, pattern in PATTERNS.items():
         r = random.Random(name)
         made = pieces_of(pre_tokenizers.Split(Regex(pattern), r.choice(BEHAVIORS), invert=r.random() < 0.3))

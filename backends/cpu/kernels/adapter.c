@@ -67,7 +67,7 @@ static void add_scaled(const float *x, size_t step, float factor, size_t n, floa
 /* dB of some rows: each row of dW times rows of A. */
 static void rows_run(const struct matrix *m, const float *dw, const float *w, size_t first, size_t k0, float *y)
 {
-    const size_t end = least(first + ADAPTER_TILE, m->rows), k_end = least(k0 + ADAPTER_RANKS, m->rank);
+    const size_t end = least(first + ADAPTER_SPAN, m->rows), k_end = least(k0 + ADAPTER_RANKS, m->rank);
     for (size_t row = first; row < end; row++)
         for (size_t k = k0; k < k_end; k++)
             y[m->b + row * m->rank + k] = m->scale * dot(dw + m->gradient + row_at(m, row), m->column_step,
@@ -77,8 +77,8 @@ static void rows_run(const struct matrix *m, const float *dw, const float *w, si
 /* dA of some columns: the rows of dW, each times elements of B, added up. */
 static void columns_run(const struct matrix *m, const float *dw, const float *w, size_t first, size_t k0, float *y)
 {
-    const size_t n = least(first + ADAPTER_TILE, m->columns) - first, ranks = least(k0 + ADAPTER_RANKS, m->rank) - k0;
-    float sums[ADAPTER_RANKS][ADAPTER_TILE] = {{0}};
+    const size_t n = least(first + ADAPTER_SPAN, m->columns) - first, ranks = least(k0 + ADAPTER_RANKS, m->rank) - k0;
+    float sums[ADAPTER_RANKS][ADAPTER_SPAN] = {{0}};
     for (size_t row = 0; row < m->rows; row++) {
         const float *g = dw + m->gradient + row_at(m, row) + first * m->column_step;
         for (size_t k = 0; k < ranks; k++) add_scaled(g, m->column_step, w[m->b + row * m->rank + k0 + k], n, sums[k]);

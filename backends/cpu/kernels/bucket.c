@@ -1,7 +1,8 @@
-/* The kernels of buckets of gradients, bucket_add, bucket_scan, bucket_pack, bucket_sum and bucket_unpack (the files of
- * those names in cl/). An item is a part of a message's elements, or of what is added. */
+/* The kernels of buckets of gradients, bucket_add, bucket_take, bucket_scan, bucket_pack, bucket_sum and bucket_unpack
+ * (the files of those names in cl/). An item is a part of a message's elements, or of what is added. */
 #include "base/bits.h"
 #include "base/half.h"
+#include "base/round.h"
 #include "interface/optimizer.h"
 #include "interface/wire.h"
 #include "vector.h"
@@ -25,7 +26,7 @@ static float message_float(const struct cpu_step *s, const uint32_t *message, si
 {
     if (s->value[CONST_FORM] == WIRE_FORM_F32) return bits_float(message[i]);
     const uint16_t half = (uint16_t)(message[WIRE_ROUND + i / 2] >> 16 * (i % 2));
-    return scaled(half_to_float(half), (int)message[0]);
+    return scaled(half_to_float(half), (int)message[WIRE_HEAD_EXPONENT]) * bits_float(message[WIRE_HEAD_FACTOR]);
 }
 
 /* An item's message, and its elements. */
@@ -90,7 +91,8 @@ static void pack_run(const struct cpu_step *s, size_t item, float *scratch)
     const int exponent = exponent_of(s, &p);
     if (item % PARTS == 0) {
         memset(to, 0, WIRE_ROUND * sizeof *to);
-        to[0] = (uint32_t)exponent;
+        to[WIRE_HEAD_EXPONENT] = (uint32_t)exponent;
+        to[WIRE_HEAD_FACTOR] = float_bits(1);
     }
     for (size_t i = p.begin; i < p.end; i += 2) {
         const float low = x[element_at(s, p.first + i)], high = i + 1 < p.count ? x[element_at(s, p.first + i + 1)] : 0;
@@ -162,7 +164,21 @@ static void add_run(const struct cpu_step *s, size_t item, float *scratch)
         for (size_t i = 0; i < entry[CHUNK_COUNT]; i++) g[i] += factor * x[i];
 }
 
+/* A session of this device stores floats: these are messages of floats. */
+static void take_run(const struct cpu_step *s, size_t item, float *scratch)
+{
+    (void)scratch;
+    const uint32_t *entry =
+        (const uint32_t *)s->at[SLOT_IDS] + OPTIMIZER_TABLE + (s->batch[WIRE_CHUNK] + item) * CHUNK_WORDS;
+    const uint32_t most = s->batch[WIRE_TABLE + MESSAGE_COUNT], first = entry[CHUNK_AT] - s->batch[WIRE_AT];
+    const float factor = bits_float(s->batch[WIRE_FACTOR]), *x = s->at[SLOT_X] + entry[CHUNK_GRADIENT];
+    float *to = s->at[SLOT_Y] + s->batch[WIRE_TABLE + MESSAGE_AT];
+    for (uint32_t i = 0; i < round_up(entry[CHUNK_COUNT], OPTIMIZER_GAP); i++)
+        if (first + i < most) to[first + i] = i < entry[CHUNK_COUNT] ? factor * x[i] : 0;
+}
+
 const struct cpu_kernel CPU_NAME(cpu_bucket_add) = {.name = "bucket_add", .items = chunks, .run = add_run};
+const struct cpu_kernel CPU_NAME(cpu_bucket_take) = {.name = "bucket_take", .items = chunks, .run = take_run};
 const struct cpu_kernel CPU_NAME(cpu_bucket_scan) = {.name = "bucket_scan", .items = parts, .run = scan_run};
 const struct cpu_kernel CPU_NAME(cpu_bucket_pack) = {.name = "bucket_pack", .items = parts, .run = pack_run};
 const struct cpu_kernel CPU_NAME(cpu_bucket_sum) = {.name = "bucket_sum", .items = shares, .run = sum_run};

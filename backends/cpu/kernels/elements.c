@@ -1,4 +1,5 @@
 /* Elementwise work and sums over rows: map, columns, reduce, delta (the files of those names in cl/). */
+#include "base/bits.h"
 #include "dropout.h"
 #include "formulas.h"
 #include "rows.h"
@@ -15,7 +16,8 @@ static void drop_row(const struct cpu_step *s, const struct dropout *drop, float
 
 /* ---- map: rows of N; with RUNTIME_N M rows of as many as the batch has, where dropout's row is the column ---- */
 
-enum { STRIP = 512 }; /* columns that lie in scratch memory at a time */
+enum { STRIP = 512 };   /* columns that lie in scratch memory at a time */
+#define ONE 0x3f800000u /* the bits of 1 */
 
 static bool is_channel_major(const struct cpu_step *s) { return s->value[CONST_RUNTIME] == RUNTIME_N; }
 
@@ -38,6 +40,7 @@ static void map_strip(const struct cpu_step *s, const struct dropout *drop, size
         row_add(held, s->at[SLOT_BIAS] + column, n);
     if (s->value[CONST_SUM]) row_store(s->at[SLOT_SUM] + at, held, n);
     row_activate(held, n, s->value[CONST_ACTIVATION]);
+    if (s->value[CONST_SCALE] != ONE) row_scale(held, n, bits_float(s->value[CONST_SCALE]));
     if (drop->threshold && is_channel_major(s) && !s->value[CONST_KEPT])
         column_drop(drop, held, n, (uint32_t)column, 1, (uint32_t)row);
     else

@@ -33,6 +33,7 @@
     ROW(handover_take)                                                                                                 \
     ROW(handover_give)                                                                                                 \
     ROW(bucket_add)                                                                                                    \
+    ROW(bucket_take)                                                                                                   \
     ROW(bucket_scan)                                                                                                   \
     ROW(bucket_pack)                                                                                                   \
     ROW(bucket_sum)                                                                                                    \

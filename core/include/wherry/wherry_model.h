@@ -122,7 +122,9 @@ typedef struct wherry_model_config {
     /* ALiBi: a score gets -slope(head) * |i - j| (slopes fall geometrically, the rule of Press et al.), and there is no
      * table of positions. */
     bool alibi;
-    bool head_last; /* WHERRY_HEAD_SEQUENCE: it reads a text's last token, not the first one */
+    bool head_last;        /* WHERRY_HEAD_SEQUENCE: it reads a text's last token, not the first one */
+    bool block_norms;      /* what attention makes, and the feed-forward, is normed before it is added */
+    float embedding_scale; /* words' embeddings are multiplied by it; 0: they are not */
     /* WHERRY_HEAD_VOCABULARY: there are weights, a pooler's among them, that tell whether the second part of a pair
      * comes after the first in one text (BertForPreTraining). */
     bool next_sentence;

@@ -156,7 +156,8 @@ typedef struct wherry_exchange {
 
 typedef enum wherry_wire {
     WHERRY_WIRE_F32 = 0,
-    WHERRY_WIRE_F16 /* gradients are rounded to 16-bit floats, each piece scaled by a power of two, and summed in f32 */
+    WHERRY_WIRE_F16 /* gradients are rounded to 16-bit floats, each piece scaled by a power of two, and summed in f32;
+                       of two processes with a batch each, what the session stores in 16 bits goes as it is */
 } wherry_wire;
 
 typedef struct wherry_trainer_desc {
@@ -172,7 +173,7 @@ typedef struct wherry_trainer_desc {
     uint32_t shards;
     const wherry_exchange *exchange; /* copied, `user` must outlive the trainer; NULL: this process is alone */
     wherry_wire wire;
-    uint32_t bucket_bytes; /* of gradients that are exchanged at a time, at least 4096; 0: 64 MiB. Bits do not depend
+    uint32_t bucket_bytes; /* of gradients that are exchanged at a time, at least 4096; 0: 32 MiB. Bits do not depend
                               on it in f32 */
     const wherry_lora_desc *lora; /* NULL: weights are trained themselves */
 } wherry_trainer_desc;

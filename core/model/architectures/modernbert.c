@@ -11,8 +11,6 @@
     (WHERRY_WITHOUT_QKV_BIAS | WHERRY_WITHOUT_OUT_BIAS | WHERRY_WITHOUT_LIN1_BIAS | WHERRY_WITHOUT_LIN2_BIAS)
 #define WITHOUT (WITHOUT_BIASES | WHERRY_WITHOUT_NORM_BIAS | WHERRY_WITHOUT_FIRST_NORM | WHERRY_WITHOUT_HEAD_BIAS)
 
-static const char full[] = "full_attention", sliding[] = "sliding_attention";
-
 /* ---- biases and heads ---- */
 
 static bool read_biases(const json_t *json, wherry_model_config *config, struct error *e)
@@ -55,37 +53,6 @@ static bool read_head(const json_t *json, wherry_model_config *config, struct er
 
 /* ---- windows ---- */
 
-static const char *layer_type(const json_t *types, uint32_t layer)
-{
-    const char *type = json_string_value(json_array_get(types, layer));
-    return type && (!strcmp(type, full) || !strcmp(type, sliding)) ? type : NULL;
-}
-
-/* Layers that see all keys are one in so many. */
-static bool read_types(const json_t *types, wherry_model_config *config, struct error *e)
-{
-    uint32_t first = config->layers, next = config->layers;
-    if (!json_is_array(types) || json_array_size(types) != config->layers)
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "\"layer_types\" is not a list of one type for each layer: get the file again");
-    for (uint32_t l = config->layers; l-- > 0;) {
-        const char *type = layer_type(types, l);
-        if (!type)
-            return fail(e, WHERRY_STATUS_UNSUPPORTED, "\"layer_types\" has another type than %s and %s", full, sliding);
-        if (type == full || !strcmp(type, full)) next = first, first = l;
-    }
-    config->global_first = first < config->layers ? first : 0;
-    config->global_every = first == config->layers ? 0 : next - first;
-    if (config->global_every && config->global_every <= first) config->global_every = config->layers;
-    for (uint32_t l = 0; l < config->layers; l++) {
-        bool sees_all = config->global_every && l % config->global_every == config->global_first;
-        if (sees_all != !strcmp(layer_type(types, l), full))
-            return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                        "\"layer_types\" has \"%s\" in no order: supported is one in so many layers", full);
-    }
-    return true;
-}
-
 /* Which layers see what. */
 static bool read_window(const json_t *json, wherry_model_config *config, struct error *e)
 {
@@ -97,7 +64,7 @@ static bool read_window(const json_t *json, wherry_model_config *config, struct 
     if (value_there(json, "global_attn_every_n_layers"))
         TRY(value_whole(json_object_get(json, "global_attn_every_n_layers"), "global_attn_every_n_layers", 1,
                         &config->global_every, e));
-    if (value_there(json, "layer_types")) TRY(read_types(types, config, e));
+    if (value_there(json, "layer_types")) TRY(value_layer_types(types, config, e));
     config->window = local / 2;
     if (config->global_every == 1) config->window = config->global_every = config->global_first = 0;
     return true;
@@ -114,8 +81,8 @@ static bool read_bases(const json_t *json, wherry_model_config *config, struct e
                     "\"rope_scaling\" is there: scaled rotary positions are not supported");
     config->rotary_base = 160000;
     config->rotary_base_local = 10000;
-    TRY(value_base(json, global, json_object_get(parameters, full), &config->rotary_base, e) &&
-        value_base(json, local, json_object_get(parameters, sliding), &config->rotary_base_local, e));
+    TRY(value_base(json, global, json_object_get(parameters, LAYER_FULL), &config->rotary_base, e) &&
+        value_base(json, local, json_object_get(parameters, LAYER_SLIDING), &config->rotary_base_local, e));
     if (!config->window || config->rotary_base_local == config->rotary_base) config->rotary_base_local = 0;
     return true;
 }
@@ -133,19 +100,9 @@ static void add(json_t *json, const char *key, json_t *value, bool *ok)
 
 static void modernbert_write(const wherry_model_config *config, json_t *json, bool *ok)
 {
-    json_t *types = json_array();
-    double base = (double)config->rotary_base,
-           local = config->rotary_base_local > 0 ? (double)config->rotary_base_local : base;
-    for (uint32_t l = 0; l < config->layers; l++) {
-        bool sees_all = !config->window || (config->global_every && l % config->global_every == config->global_first);
-        *ok = !json_array_append_new(types, json_string(sees_all ? full : sliding)) && *ok;
-    }
-    add(json, "layer_types", types, ok);
+    add(json, "layer_types", layer_types_make(config, ok), ok);
     if (config->window) add(json, "local_attention", json_integer((json_int_t)config->window * 2), ok);
-    add(json, "rope_parameters",
-        json_pack("{s:{s:s, s:f}, s:{s:s, s:f}}", full, "rope_type", "default", "rope_theta", base, sliding,
-                  "rope_type", "default", "rope_theta", local),
-        ok);
+    add(json, "rope_parameters", bases_make(config), ok);
     if (config->head_mean) add(json, "classifier_pooling", json_string("mean"), ok);
 }
 

@@ -181,23 +181,30 @@ static bool fits_khr(const struct call *call, const struct sizes *s, const char 
 
 /* ---- its traffic ---- */
 
-/* Rows that a group on cooperative matrices loads as it walks over a sequence: past the end, and for the step after
- * the last, the last row again. */
-static uint64_t walked_rows(const struct count *c, uint64_t length)
+/* Keys that groups of `rows` queries on cooperative matrices load as they walk over a sequence: past the end the last
+ * one again, and of the step after the last. Queries that groups of keys load. */
+static uint64_t keys_loaded(const struct count *c, uint64_t length, uint64_t rows)
 {
     uint64_t step = get(c, CONST_TILE_N, 32);
-    return (divide_up(length, step) + 1) * step;
+    return (key_steps_walked(c, length, rows, step) + divide_up(length, rows)) * step;
+}
+
+static uint64_t queries_loaded(const struct count *c, uint64_t length, uint64_t rows)
+{
+    uint64_t step = get(c, CONST_TILE_N, 32);
+    return (steps_walked(c, length, rows, step) + divide_up(length, rows)) * step;
 }
 
 static void count_forward(struct count *c)
 {
     uint64_t row = (uint64_t)get(c, CONST_HEADS, 1) * get(c, CONST_HEAD_DIM, 32), tile_m = get(c, CONST_TILE_M, 32);
+    uint64_t step = get(c, CONST_TILE_N, 32);
     count_attention(c);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
-        uint64_t length = length_of(c, s), tiles = divide_up(length, tile_m);
-        reads(c, SLOT_X, row * (tiles * tile_m - length));
-        for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++)
-            reads(c, slot, row * tiles * (walked_rows(c, length) - length));
+        uint64_t length = length_of(c, s);
+        uint64_t more = keys_loaded(c, length, tile_m) - keys_walked(c, length, tile_m, step, step);
+        reads(c, SLOT_X, row * (round_up(length, tile_m) - length));
+        for (uint8_t slot = SLOT_W; slot <= SLOT_V; slot++) reads(c, slot, row * more);
     }
 }
 
@@ -205,9 +212,9 @@ const struct variant variant_attention_coopmat = {
     .kernel = "attention",
     .name = "attention_coopmat",
     .rung = RUNG_COOPMAT,
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
+    .takes = {CONST_HEADS, CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE,
+              CONST_Y_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
     .why = "cooperative matrices (VK_NV_cooperative_matrix2)",
     .fits = fits_forward,
     .size = size,
@@ -219,9 +226,9 @@ const struct variant variant_attention_khr = {
     .kernel = "attention",
     .name = "attention_khr",
     .rung = RUNG_COOPMAT,
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_RELATIVE},
+    .takes = {CONST_HEADS, CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE,
+              CONST_Y_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
     .why = "cooperative matrices (VK_KHR_cooperative_matrix)",
     .fits = fits_khr,
     .size = size_khr,
@@ -299,35 +306,37 @@ static bool fits_backward_khr(const struct call *call, const struct sizes *s, co
 
 /* ---- its traffic ---- */
 
-/* Groups of keys walk over all queries and their gradients, groups of queries over all keys and values; what is their
- * own they load once. The groups of a sequence's head are neighbours. */
+/* Groups of keys walk over the queries that see them and their gradients, groups of queries over keys and values; what
+ * is their own they load once. The groups of a sequence's head are neighbours. */
 static void count_backward(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), row = heads * get(c, CONST_HEAD_DIM, 32),
-             items = get(c, CONST_LOCAL_SIZE, 1);
+             items = get(c, CONST_LOCAL_SIZE, 1), members = heads / get(c, CONST_KEY_HEADS, (uint32_t)heads);
     uint64_t tile_m = get(c, CONST_TILE_M, 32), query_rows = get(c, CONST_QUERY_ROWS, 32),
              step = get(c, CONST_TILE_N, 32);
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
-        uint64_t length = length_of(c, s), walked = walked_rows(c, length),
-                 of_a_head = 4 * length * row / heads * c->storage;
-        uint64_t tiles = divide_up(length, tile_m), query_tiles = divide_up(length, query_rows);
+        uint64_t length = length_of(c, s), of_a_head = 4 * length * row / heads * c->storage;
+        uint64_t own_keys = round_up(length, tile_m), own_queries = round_up(length, query_rows);
+        uint64_t queries = queries_loaded(c, length, tile_m), keys = keys_loaded(c, length, query_rows);
+        uint64_t queries_again = queries_walked(c, length, tile_m, step),
+                 keys_again = keys_walked(c, length, query_rows, step, step);
         const struct {
             uint8_t slot;
             uint64_t loads, again;
-        } operands[] = {{SLOT_X, query_tiles * query_rows + tiles * walked, tiles},
-                        {SLOT_GRADIENT, query_tiles * query_rows + tiles * walked, tiles},
-                        {SLOT_W, tiles * tile_m + query_tiles * walked, query_tiles},
-                        {SLOT_V, tiles * tile_m + query_tiles * walked, query_tiles}};
+        } operands[] = {{SLOT_X, own_queries + queries, queries_again},
+                        {SLOT_GRADIENT, own_queries + queries, queries_again},
+                        {SLOT_W, own_keys / members + keys, keys_again},
+                        {SLOT_V, own_keys / members + keys, keys_again}};
         for (size_t i = 0; i < sizeof operands / sizeof *operands; i++) {
             reads(c, operands[i].slot, row * operands[i].loads);
-            reads_again(c, operands[i].slot, row * length * operands[i].again, of_a_head);
+            reads_again(c, operands[i].slot, row * operands[i].again, of_a_head);
         }
         /* Every work-item loads statistics. */
         uint64_t statistics =
-            query_tiles * round_up(query_rows, items) + tiles * (walked / step) * round_up(step, items);
+            own_queries / query_rows * round_up(query_rows, items) + queries / step * round_up(step, items);
         reads(c, SLOT_LSE, heads * statistics);
         reads(c, SLOT_DELTA, heads * statistics);
-        writes(c, SLOT_Y, 3 * length * row);
+        writes(c, SLOT_Y, length * row + 2 * length * row / members);
         writes(c, SLOT_DISTANCES, 2 * length * heads);
         reads_biases(c, heads * get(c, CONST_PARTS, 1));
     }
@@ -337,9 +346,10 @@ const struct variant variant_attention_backward_coopmat = {
     .kernel = "attention_backward",
     .name = "attention_backward_coopmat",
     .rung = RUNG_COOPMAT,
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE},
+    .takes = {CONST_HEADS,    CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED,
+              CONST_X_STRIDE, CONST_X_OFFSET,  CONST_W_STRIDE, CONST_W_OFFSET,        CONST_V_STRIDE,
+              CONST_V_OFFSET, CONST_Y_STRIDE,  CONST_Y_OFFSET, CONST_DROPOUT,         CONST_LSE,
+              CONST_DELTA,    CONST_RELATIVE,  CONST_BEFORE,   CONST_AFTER,           CONST_ALIBI},
     .why = "cooperative matrices (VK_NV_cooperative_matrix2)",
     .fits = fits_backward,
     .size = size_backward,
@@ -351,9 +361,10 @@ const struct variant variant_attention_backward_khr = {
     .kernel = "attention_backward",
     .name = "attention_backward_khr",
     .rung = RUNG_COOPMAT,
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE},
+    .takes = {CONST_HEADS,    CONST_KEY_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED,
+              CONST_X_STRIDE, CONST_X_OFFSET,  CONST_W_STRIDE, CONST_W_OFFSET,        CONST_V_STRIDE,
+              CONST_V_OFFSET, CONST_Y_STRIDE,  CONST_Y_OFFSET, CONST_DROPOUT,         CONST_LSE,
+              CONST_DELTA,    CONST_RELATIVE,  CONST_BEFORE,   CONST_AFTER,           CONST_ALIBI},
     .why = "cooperative matrices (VK_KHR_cooperative_matrix)",
     .fits = fits_backward_khr,
     .size = size_backward_khr,

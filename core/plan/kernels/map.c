@@ -26,7 +26,7 @@ const struct variant variant_map = {
     .kernel = "map",
     .name = "map",
     .takes = {CONST_N, CONST_ROWS, CONST_BIAS, CONST_ACTIVATION, CONST_RESIDUAL, CONST_SUM, CONST_Y_STRIDE, CONST_M,
-              CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_RUNTIME},
+              CONST_DROPOUT, CONST_KEPT, CONST_DERIVATIVE, CONST_RUNTIME, CONST_SCALE},
     .slopes = true,
     .why = "work-items hide the latency",
     .size = size,
