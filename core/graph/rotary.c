@@ -44,7 +44,7 @@ static void set_rotary(const struct graph *g, const struct group *group, const s
 {
     call_set(call, CONST_ROTARY, sense);
     for (int i = 0; i < group->count; i++)
-        if (g->ops[group->ops[i]].kind == &kind_heads_norm) return;
+        if (g->ops[group->ops[i]].role == HEADS_NORM) return;
     call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
     call_set(call, CONST_ROWS, dims_rows(g->tensors[o->out[0]].dims));
     call_set(call, CONST_HEAD_DIM, g->dims.of['p']);

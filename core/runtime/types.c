@@ -12,6 +12,11 @@ bool types_check(const struct wherry_session *s, const wherry_session_desc *desc
 {
     if ((unsigned)desc->dtype > WHERRY_DTYPE_BF16)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "dtype %d is none of wherry_dtype", (int)desc->dtype);
+    if (s->bf16 && !device->bf16 && !device->f16)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "%s has no bf16, which takes 16-bit storage or, on the device cpu, a processor with AVX512-BF16 or "
+                    "AMX: use f32",
+                    s->device->info.id);
     if (s->f16 && !device->f16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s does not store 16-bit floats: use f32", s->device->info.id);
     if ((unsigned)desc->weights > WHERRY_WEIGHTS_INT8)
@@ -21,13 +26,7 @@ bool types_check(const struct wherry_session *s, const wherry_session_desc *desc
     if (s->int8 && s->bf16 && !s->f16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are multiplied in f32 on %s: use that dtype",
                     s->device->info.id);
-    if (!s->bf16) return true;
-    if (!device->bf16 && !device->f16)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%s has no bf16, which takes 16-bit storage or, on the device cpu, a processor with AVX512-BF16 or "
-                    "AMX: use f32",
-                    s->device->info.id);
-    if (desc->training)
+    if (s->bf16 && desc->training)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "there is no training in bf16: use f32%s",
                     device->f16 ? " or f16" : "");
     return true;

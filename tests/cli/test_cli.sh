@@ -70,7 +70,7 @@ expect 2 'no size of this piece: it is RxN' "$wherry" bench norm 64x64x
 expect 2 'measures forward, dx, dw and epilogue' "$wherry" bench gemm --only forward,dz 8x8x8
 expect 4 'the reference has no kernels' "$wherry" bench norm --device reference 8x8
 # The same as --kernels, from before that took its name.
-expect 4 'products by wgmma are of f16' "$wherry" verify layer --gemm wgmma --device reference --config minilm-l6 --batch 1 --seq 8
+expect 4 'products by wgmma are not of f32: use dtype f16' "$wherry" verify layer --gemm wgmma --device reference --config minilm-l6 --batch 1 --seq 8
 expect 2 'not both' "$wherry" bench --model "$model" --config bert-base
 expect 2 'not both' embed --normalize --no-normalize "$work/texts"
 expect 2 'only --format jsonl' embed --pool none --format npy "$work/texts"
