@@ -145,6 +145,7 @@ static void check_logits(const json_t *description, const wherry_model *model, s
                                       .max_tokens = batch.offsets[batch.sequences],
                                       .max_sequences = 8,
                                       .plan = plan,
+                                      .dtype = WHERRY_DTYPE_F32,
                                       .output = outputs[config->head]};
     for (uint32_t s = 0; s < batch.sequences; s++) last[s] = batch.offsets[s + 1] - batch.offsets[s] - 1;
     if (config->head == WHERRY_HEAD_VOCABULARY) batch.rows = last;
