@@ -33,9 +33,11 @@ static int open_config(struct tool *tool, bool stack, uint32_t longest)
     choose(&config.hidden, options->hidden);
     choose(&config.heads, options->heads);
     choose(&config.feed_forward, options->feed_forward);
-    if (stack || options->activation)
-        config.activation = options->activation ? (wherry_activation)(options->activation - 1) : WHERRY_ACTIVATION_RELU;
-    config.pre_layernorm = options->pre_layernorm;
+    if (options->activation)
+        config.activation = (wherry_activation)(options->activation - 1);
+    else if (stack && !config.gate)
+        config.activation = WHERRY_ACTIVATION_RELU; /* the paper's */
+    config.pre_layernorm |= options->pre_layernorm;
     if (stack) reduce_embeddings(&config, longest);
     return tool_open_random(tool, &config);
 }
