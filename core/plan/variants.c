@@ -77,14 +77,15 @@ bool call_has_slopes(const struct call *call)
            call_get(call, CONST_DERIVATIVE, ACTIVATION_NONE) == ACTIVATION_GIVEN;
 }
 
-bool call_pairs_fit(const struct call *call, const char **reason)
+bool call_pairs_fit(const struct call *call, uint32_t channels, const char **reason)
 {
     bool gates = call_get(call, CONST_GATE, GATE_NONE), turns = call_get(call, CONST_ROTARY, ROTARY_NONE);
     if (!gates && !turns) return true;
     if (call_runtime(call) != RUNTIME_M) return variant_refuse(reason, "pairs are of rows of tokens");
     if (call_get(call, CONST_COLUMN_SUMS, 0)) return variant_refuse(reason, "of pairs it sums no columns");
-    if (turns && call_get(call, CONST_HEAD_DIM, 1) % 8)
-        return variant_refuse(reason, "it turns heads of a multiple of 8 channels");
+    if (turns && call_get(call, CONST_HEAD_DIM, 1) % channels)
+        return variant_refuse(reason, channels == 8 ? "it turns heads of a multiple of 8 channels"
+                                                    : "it turns heads of a multiple of 4 channels");
     return true;
 }
 

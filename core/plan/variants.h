@@ -98,9 +98,9 @@ bool call_has_slopes(const struct call *call);
 /* Whether the call does more than the portable kernel of its name can: a product that normalizes rows, its operand's or
  * its own, or sums its operand's columns, attention with a product after it. */
 bool call_fuses(const struct call *call);
-/* Whether a kernel whose epilogue takes eight neighbouring results of a row can gate them, or turn them: of calls that
- * do neither always. */
-bool call_pairs_fit(const struct call *call, const char **reason);
+/* Whether a kernel whose epilogue takes so many (4 or 8) neighbouring results of a row can gate them, or turn them: of
+ * calls that do neither always. */
+bool call_pairs_fit(const struct call *call, uint32_t channels, const char **reason);
 /* Whether a kernel of this name belongs to the rung: one may belong to two. */
 bool variant_of_rung(const char *name, enum rung rung);
 /* The highest allowed one that runs this call, NULL: the portable kernel does, and `reason` says why where a variant

@@ -134,18 +134,6 @@ static bool fits_heads(const struct call *call, const struct tile *t, const char
     return !*reason;
 }
 
-/* Pairs of columns are gated or turned where those are channels, four of a head at a time. */
-static bool pairs_fit(const struct call *call, const char **reason)
-{
-    if (!call_get(call, CONST_GATE, GATE_NONE) && !call_get(call, CONST_ROTARY, ROTARY_NONE)) return true;
-    bool cut = call_get(call, CONST_ROTARY, ROTARY_NONE) && call_get(call, CONST_HEAD_DIM, 1) % 4;
-    *reason = call_get(call, CONST_COLUMN_SUMS, 0) ? "of pairs it sums no columns"
-              : call_runtime(call) != RUNTIME_M    ? "pairs are of a token's channels"
-              : cut                                ? "it turns four channels of a head at a time"
-                                                   : NULL;
-    return !*reason;
-}
-
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     uint64_t parts;
@@ -155,7 +143,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
               : !t                                ? "no tile is made of this device's cooperative matrices"
                                                   : NULL;
     if (!*reason && call_get(call, CONST_NORM_Y, 0)) *reason = "its work-groups have no whole rows of a result";
-    if (!*reason && !pairs_fit(call, reason)) return false;
+    if (!*reason && !call_pairs_fit(call, 4, reason)) return false;
     if (!*reason && call_get(call, CONST_DELTA, 0)) return fits_heads(call, t, reason);
     return !*reason && (!call_get(call, CONST_NORM, 0) || fits_normal(call, s, reason));
 }

@@ -38,7 +38,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
     if (call_get(call, CONST_RUNTIME, RUNTIME_FORM) != RUNTIME_FORM)
         return variant_refuse(reason, "it takes no operands in channel-major order");
     if (!call_get(call, CONST_ALIGNED, 0)) return variant_refuse(reason, "its rows start on 16 bytes");
-    return call_pairs_fit(call, reason);
+    return call_pairs_fit(call, 8, reason);
 }
 
 /* Work-groups run in rounds, and the last one is seldom full. */

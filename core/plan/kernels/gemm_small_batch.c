@@ -25,7 +25,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
         return variant_refuse(reason, "rows that it can normalize stay in registers");
     if (s->max_rows > SMALL_BATCH_ROWS)
         return variant_refuse(reason, "the session's batches have too many rows for it");
-    return call_pairs_fit(call, reason);
+    return call_pairs_fit(call, 8, reason);
 }
 
 static uint32_t warps_of(const struct call *call)

@@ -232,7 +232,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
               : slope && (call_runtime(call) != RUNTIME_M || call_get(call, CONST_RESIDUAL, 0))
                   ? "slopes come with activations of rows of tokens"
                   : NULL;
-    if (*reason || !call_pairs_fit(call, reason)) return false;
+    if (*reason || !call_pairs_fit(call, 8, reason)) return false;
     if (normalizes(call)) return fits_normal(call, s, reason);
     return !call_get(call, CONST_DELTA, 0) || fits_heads(call, s, reason);
 }
