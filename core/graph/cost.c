@@ -25,7 +25,7 @@ static double flops_of(const struct graph *g, const struct batch_shape *b, const
 
 double op_flops(const struct graph *g, const struct batch_shape *b, const struct op *o)
 {
-    if (o->layer < 0) return flops_of(g, b, o);
+    if (o->layer < 0 || !b) return flops_of(g, b, o); /* without a batch: of weights alone */
     struct mask mask = graph_mask(g, o->layer);
     struct batch_shape seen = *b;
     seen.pairs = mask_pairs(&mask, b);
