@@ -135,8 +135,16 @@ static inline double cosine(const float *a, const float *b, size_t n)
 }
 
 /* Rows of vectors and their values, of which 16 bits err by their size. */
+/* In bf16, of a token's vector of some 32 channels: PyTorch's own bf16 has 0.99983 of MiniLM's sentences. Blocks whose
+ * results are normed (Gemma's) make more of every rounding: of one of these models 0.9956 is left. */
+static inline double least_cosine_of(wherry_dtype dtype, const wherry_model_config *config)
+{
+    if (dtype == WHERRY_DTYPE_BF16) return config->block_norms ? 0.99 : 0.9995;
+    return dtype == WHERRY_DTYPE_F32 ? 0.99999 : 0.9999;
+}
+
 static inline void expect_rows(const char *what, const float *got, const float *want, size_t rows, size_t size,
-                               bool f16)
+                               wherry_dtype dtype, double least)
 {
     for (size_t r = 0; r < rows; r++) {
         double c = cosine(got + r * size, want + r * size, size), worst = 0, largest = 1;
@@ -144,7 +152,8 @@ static inline void expect_rows(const char *what, const float *got, const float *
             worst = fmax(worst, fabs((double)got[i] - want[i]));
             largest = fmax(largest, fabs((double)want[i]));
         }
-        if (!(c >= (f16 ? 0.9999 : 0.99999)) || !(worst <= (f16 ? 2e-2 * largest : 1e-4)))
+        double most = dtype == WHERRY_DTYPE_F32 ? 1e-4 : dtype == WHERRY_DTYPE_F16 ? 2e-2 * largest : 0.3 * largest;
+        if (!(c >= least) || !(worst <= most))
             fail_msg("%s: row %zu has cosine %.7f, largest difference %.3g", what, r, c, worst);
     }
 }

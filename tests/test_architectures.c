@@ -59,11 +59,14 @@ static void expect_same_bits(wherry_session *session, const wherry_batch *batch,
     free(out);
 }
 
+static const char *const type_names[] = {"default", "f32", "f16", "bf16"};
+
 static void check_vectors(const json_t *description, const wherry_model *model, size_t device, const char *plan,
                           wherry_dtype dtype, wherry_pool pool)
 {
     const char *name = text_of(description, "name");
     char what[160];
+    const double least = least_cosine_of(dtype, &model->info.config);
     size_t n_want, rows = 0;
     wherry_session *session;
     wherry_batch batch = golden_batch(description);
@@ -76,7 +79,7 @@ static void check_vectors(const json_t *description, const wherry_model *model, 
                                       .dtype = dtype,
                                       .pool = pool,
                                       .normalize = -1};
-    snprintf(what, sizeof what, "%s %s %s %s%s", name, devices[device], plan, dtype == WHERRY_DTYPE_F16 ? "f16" : "f32",
+    snprintf(what, sizeof what, "%s %s %s %s%s", name, devices[device], plan, type_names[dtype],
              pool == WHERRY_POOL_NONE ? "" : " pooler");
     if (wherry_session_create(context, opened[device], model, &desc, &session))
         fail_msg("%s: %s", what, wherry_last_error(context));
@@ -86,13 +89,12 @@ static void check_vectors(const json_t *description, const wherry_model *model, 
     for (uint32_t s = 0; s < batch.sequences && pool == WHERRY_POOL_NONE; s++) {
         uint32_t length = batch.offsets[s + 1] - batch.offsets[s], step = length > 64 ? 7 : 1;
         for (uint32_t t = 0; t < length; t += step, rows++)
-            expect_rows(what, got + (batch.offsets[s] + t) * size, want + rows * size, 1, size,
-                        dtype == WHERRY_DTYPE_F16);
+            expect_rows(what, got + (batch.offsets[s] + t) * size, want + rows * size, 1, size, dtype, least);
     }
     if (pool == WHERRY_POOL_NONE)
         expect_same_bits(session, &batch, size, got);
     else
-        expect_rows(what, got, want, rows = batch.sequences, size, dtype == WHERRY_DTYPE_F16);
+        expect_rows(what, got, want, rows = batch.sequences, size, dtype, least);
     assert_int_equal(rows * size, n_want);
     free(got);
     free(want);
@@ -109,13 +111,15 @@ static void test_vectors(void **state)
         const json_t *description = json_array_get(models, m);
         if (is_trained(description)) continue;
         wherry_model *model = open_model(description);
+        wherry_dtype narrow = model->info.config.beyond_f16 ? WHERRY_DTYPE_BF16 : WHERRY_DTYPE_F16;
         for (size_t d = 0; d < n_devices; d++) {
             bool driver = strchr(devices[d], ':') != NULL, f16 = support_has_f16(context, devices[d]);
             if (driver && !all && !is_first(description)) continue;
             for (size_t p = 0; p < 3; p++) {
                 check_vectors(description, model, d, plan_names[p], WHERRY_DTYPE_F32, WHERRY_POOL_NONE);
-                if (f16 && (all || !p))
-                    check_vectors(description, model, d, plan_names[p], WHERRY_DTYPE_F16, WHERRY_POOL_NONE);
+                if (f16 && (all || !p)) check_vectors(description, model, d, plan_names[p], narrow, WHERRY_POOL_NONE);
+                if (f16 && !p && !driver && narrow != WHERRY_DTYPE_BF16)
+                    check_vectors(description, model, d, plan_names[p], WHERRY_DTYPE_BF16, WHERRY_POOL_NONE);
             }
             if (model->info.config.pooler && !driver)
                 check_vectors(description, model, d, "flash", WHERRY_DTYPE_F32, WHERRY_POOL_POOLER);
@@ -528,12 +532,27 @@ static int teardown(void **state)
     return 0;
 }
 
+/* A model whose values f16 can't hold: who asks for it is told what to take. */
+static void test_beyond_f16(void **state)
+{
+    (void)state;
+    const wherry_session_desc desc = {.struct_size = sizeof desc, .dtype = WHERRY_DTYPE_F16};
+    wherry_model *model = open_model(find_model("gemma"));
+    wherry_session *session;
+    assert_true(model->info.config.beyond_f16);
+    for (size_t d = 0; d < n_devices; d++) {
+        assert_int_equal(wherry_session_create(context, opened[d], model, &desc, &session), WHERRY_STATUS_UNSUPPORTED);
+        if (!strstr(wherry_last_error(context), "use bf16 or f32")) fail_msg("%s", wherry_last_error(context));
+    }
+    wherry_model_close(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors), cmocka_unit_test(test_logits), cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_damaged), cmocka_unit_test(test_int8),   cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_vectors), cmocka_unit_test(test_logits),     cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_damaged), cmocka_unit_test(test_int8),       cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_limits),  cmocka_unit_test(test_beyond_f16),
     };
     if (!(context = support_context(NULL, devices, &n_devices))) return 1;
     int failed = cmocka_run_group_tests(tests, setup, teardown);

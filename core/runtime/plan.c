@@ -136,13 +136,9 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     options.strips = !strcmp(s->plan->name, "flash");
     if (options.stack) output_of_stack(&options);
 
-    bool gpu = s->device->info.type != WHERRY_DEVICE_CPU;
-    s->bf16 = desc->dtype == WHERRY_DTYPE_BF16;
-    s->f16 = desc->dtype == WHERRY_DTYPE_F16 || (desc->dtype == WHERRY_DTYPE_DEFAULT && gpu && device->f16) ||
-             (s->bf16 && !device->bf16);
+    TRY(types_resolve(s, desc, device, e));
     options.bf16 = s->bf16 && !s->f16;
-    s->int8 = options.int8 = desc->weights == WHERRY_WEIGHTS_INT8;
-    TRY(types_check(s, desc, device, e));
+    options.int8 = s->int8;
     options.pitched = options.strips && may_take_wgmma(s, desc->kernels, device);
     options.slopes = options.pitched && options.save == WHERRY_SAVE_DEFAULT;
     s->max_length = desc->max_length ? desc->max_length : info->max_tokens;

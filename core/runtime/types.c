@@ -7,9 +7,31 @@ wherry_dtype session_dtype(const struct wherry_session *s)
     return s->bf16 ? WHERRY_DTYPE_BF16 : s->f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
 }
 
-bool types_check(const struct wherry_session *s, const wherry_session_desc *desc, const struct device_limits *device,
-                 struct error *e)
+static bool types_choose(struct wherry_session *s, const wherry_session_desc *desc, const struct device_limits *device,
+                         struct error *e)
 {
+    const bool gpu = s->device->info.type != WHERRY_DEVICE_CPU, beyond = s->model->info.config.beyond_f16;
+    wherry_dtype dtype = desc->dtype;
+    if (dtype == WHERRY_DTYPE_DEFAULT) dtype = gpu && device->f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
+    if (dtype == WHERRY_DTYPE_F16 && beyond) {
+        if (desc->dtype == WHERRY_DTYPE_F16)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "values of %s models go beyond the range of 16-bit floats (65504): use bf16 or f32",
+                        s->model->info.architecture);
+        dtype = desc->training ? WHERRY_DTYPE_F32 : WHERRY_DTYPE_BF16;
+        TRY(session_note(s, e, "%s instead of f16, beyond whose range values of %s models go",
+                         desc->training ? "f32" : "bf16", s->model->info.architecture));
+    }
+    s->bf16 = dtype == WHERRY_DTYPE_BF16;
+    s->f16 = dtype == WHERRY_DTYPE_F16 || (s->bf16 && !device->bf16);
+    s->int8 = desc->weights == WHERRY_WEIGHTS_INT8;
+    return true;
+}
+
+bool types_resolve(struct wherry_session *s, const wherry_session_desc *desc, const struct device_limits *device,
+                   struct error *e)
+{
+    TRY(types_choose(s, desc, device, e));
     if ((unsigned)desc->dtype > WHERRY_DTYPE_BF16)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "dtype %d is none of wherry_dtype", (int)desc->dtype);
     if (s->bf16 && !device->bf16 && !device->f16)

@@ -4,8 +4,9 @@
 
 #include "runtime/session.h"
 
-/* Whether the device has the types that are asked for, which the session has already as its own. */
-bool types_check(const struct wherry_session *s, const wherry_session_desc *desc, const struct device_limits *device,
-                 struct error *e);
+/* Gives the session its types: those that are asked for, if the device has them and the model's values fit; by default
+ * f16 on a GPU that stores it, or, where these go beyond its range, bf16, and f32 to train. */
+bool types_resolve(struct wherry_session *s, const wherry_session_desc *desc, const struct device_limits *device,
+                   struct error *e);
 
 #endif

@@ -210,7 +210,7 @@ extern "C" {
 typedef struct wherry_session wherry_session;
 
 typedef enum wherry_dtype {
-    WHERRY_DTYPE_DEFAULT = 0, /* f16 on a GPU that stores it, else f32 */
+    WHERRY_DTYPE_DEFAULT = 0, /* f16 on a GPU that stores it and a model that fits (beyond_f16), else bf16 or f32 */
     WHERRY_DTYPE_F32,
     WHERRY_DTYPE_F16, /* stored in 16 bits; sums, statistics and softmax in f32 */
     /* The upper half of a float: the range of f32, for models whose values f16 can't hold, and 8 digits. For inference

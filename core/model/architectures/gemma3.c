@@ -13,7 +13,7 @@
      WHERRY_WITHOUT_EMBED_NORM)
 #define PRESET                                                                                                         \
     .activation = WHERRY_ACTIVATION_GELU_TANH, .gate = WHERRY_GATE_FIRST, .without = WITHOUT, .pre_layernorm = true,   \
-    .norm = WHERRY_NORM_RMS_ONE, .epsilon = 1e-6f, .head_norms = true, .block_norms = true
+    .norm = WHERRY_NORM_RMS_ONE, .epsilon = 1e-6f, .head_norms = true, .block_norms = true, .beyond_f16 = true
 
 /* ---- config.json ---- */
 
