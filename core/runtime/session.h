@@ -92,7 +92,10 @@ struct wherry_session *session_new(struct wherry_context *context, struct wherry
 /* Index of the first of a group's calls. */
 int group_first_call(const struct wherry_session *s, int group);
 double session_tolerance(const struct wherry_session *s); /* NMSE above which a device's results are wrong */
-wherry_dtype session_dtype(const struct wherry_session *s);
+static inline wherry_dtype session_dtype(const struct wherry_session *s)
+{
+    return s->bf16 ? WHERRY_DTYPE_BF16 : s->f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
+}
 /* Bytes of an element (tensor_element_bytes). */
 static inline size_t session_storage(const struct wherry_session *s) { return s->f16 ? 2 : 4; }
 static inline enum storage session_type(const struct wherry_session *s)

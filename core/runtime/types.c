@@ -2,11 +2,6 @@
 #include "runtime/types.h"
 #include "runtime/context.h"
 
-wherry_dtype session_dtype(const struct wherry_session *s)
-{
-    return s->bf16 ? WHERRY_DTYPE_BF16 : s->f16 ? WHERRY_DTYPE_F16 : WHERRY_DTYPE_F32;
-}
-
 static bool types_choose(struct wherry_session *s, const wherry_session_desc *desc, const struct device_limits *device,
                          struct error *e)
 {
