@@ -510,7 +510,8 @@ static void test_refused(void **state)
     BAD(WHERRY_STATUS_INVALID_ARGUMENT, "multiple of 4", bad.result.offset = 2);
     BAD(WHERRY_STATUS_INVALID_ARGUMENT, "a stride of 252 bytes", bad.result_stride = 252);
     BAD(WHERRY_STATUS_UNSUPPORTED, "stores f32", bad.result_type = WHERRY_DTYPE_F16);
-    BAD(WHERRY_STATUS_INVALID_ARGUMENT, "not type 3", bad.result_type = WHERRY_DTYPE_BF16);
+    BAD(WHERRY_STATUS_UNSUPPORTED, "stores f32", bad.result_type = WHERRY_DTYPE_BF16);
+    BAD(WHERRY_STATUS_INVALID_ARGUMENT, "not type 4", bad.result_type = (wherry_dtype)4);
     BAD(WHERRY_STATUS_INVALID_ARGUMENT, "at most 8", bad.wait_count = 9);
     BAD(WHERRY_STATUS_INVALID_ARGUMENT, "a list of them", bad.signal_count = 1);
     BAD(WHERRY_STATUS_INVALID_ARGUMENT, "semaphore 0 to be waited for is none", (bad.wait_count = 1, bad.waits = &no));

@@ -123,9 +123,9 @@ typedef struct wherry_vulkan_submit {
     /* The result's rows, as wherry_encode has them; TRANSFER_DST. Nobody looks whether they are finite. */
     wherry_vulkan_buffer result;
     uint64_t result_stride; /* bytes from one row to the next, a multiple of 4; 0: they lie side by side */
-    /* 0: f32, which a session of f16 makes of its results: the first that does waits for what is under way, compiles a
-     * small kernel and makes a buffer of the largest result's size on the device. WHERRY_DTYPE_F16: as such sessions
-     * have them, rows of an even number of floats. */
+    /* 0: f32, which a session of 16 bits makes of its results: the first that does waits for what is under way,
+     * compiles a small kernel and makes a buffer of the largest result's size on the device. WHERRY_DTYPE_F16,
+     * WHERRY_DTYPE_BF16: as such sessions have them, rows of an even number of floats. */
     wherry_dtype result_type;
     /* Of wherry_backward_submit alone: rows of the gradient by the output, which lie as a result's do, with its stride
      * and type; TRANSFER_SRC. */
