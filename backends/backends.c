@@ -1,5 +1,6 @@
 /* The backends of this build. */
 #include "backends/backend.h"
+#include "wherry/wherry_vulkan.h"
 
 extern const struct backend backend_reference, backend_cpu, backend_opencl, backend_vulkan;
 
@@ -16,3 +17,11 @@ const struct backend *const backends[] = {
     &backend_reference,
 };
 const size_t backends_count = sizeof backends / sizeof *backends;
+
+#ifndef WHERRY_HAVE_VULKAN
+wherry_status wherry_vulkan_query_needs(wherry_vulkan_needs *out)
+{
+    (void)out;
+    return WHERRY_STATUS_UNSUPPORTED;
+}
+#endif

@@ -52,7 +52,8 @@ typedef struct wherry_vulkan_needs {
     const char *const *optional_features;
 } wherry_vulkan_needs;
 
-/* Needs no device, no context and no driver. Fails only on a wrong struct_size. */
+/* Needs no device, no context and no driver. Fails only on a wrong struct_size, and with WHERRY_STATUS_UNSUPPORTED in a
+ * library that was built without Vulkan. */
 WHERRY_API wherry_status wherry_vulkan_query_needs(wherry_vulkan_needs *out);
 
 typedef struct wherry_vulkan_desc {
@@ -125,7 +126,7 @@ typedef struct wherry_vulkan_submit {
     uint64_t result_stride; /* bytes from one row to the next, a multiple of 4; 0: they lie side by side */
     /* 0: f32, which a session of 16 bits makes of its results: the first that does waits for what is under way,
      * compiles a small kernel and makes a buffer of the largest result's size on the device. WHERRY_DTYPE_F16,
-     * WHERRY_DTYPE_BF16: as such sessions have them, rows of an even number of floats. */
+     * WHERRY_DTYPE_BF16: as sessions of that type have them, rows of an even number of values. */
     wherry_dtype result_type;
     /* Of wherry_backward_submit alone: rows of the gradient by the output, which lie as a result's do, with its stride
      * and type; TRANSFER_SRC. */
