@@ -20,9 +20,10 @@ float masked_score(const float score, const int offset, const float slope)
 /* Four scores, their keys `step` tokens after one another, the first one `offset` tokens after the query. */
 vec4 mask_quad(const vec4 score, const int offset, const int step)
 {
-    return mix(vec4(HIDDEN_SCORE), score,
-               bvec4(mask_sees(offset, BEFORE, AFTER), mask_sees(offset + step, BEFORE, AFTER),
-                     mask_sees(offset + 2 * step, BEFORE, AFTER), mask_sees(offset + 3 * step, BEFORE, AFTER)));
+    return vec4(mask_sees(offset, BEFORE, AFTER) ? score.x : HIDDEN_SCORE,
+                mask_sees(offset + step, BEFORE, AFTER) ? score.y : HIDDEN_SCORE,
+                mask_sees(offset + 2 * step, BEFORE, AFTER) ? score.z : HIDDEN_SCORE,
+                mask_sees(offset + 3 * step, BEFORE, AFTER) ? score.w : HIDDEN_SCORE);
 }
 
 /* What ALiBi adds to them. */
@@ -39,5 +40,6 @@ float masked_weight(const float score, const float weight)
 
 vec4 masked_weights(const vec4 score, const vec4 weight)
 {
-    return MASKED ? mix(vec4(0.0), weight, greaterThan(score, vec4(0.5 * HIDDEN_SCORE))) : weight;
+    return vec4(masked_weight(score.x, weight.x), masked_weight(score.y, weight.y), masked_weight(score.z, weight.z),
+                masked_weight(score.w, weight.w));
 }
