@@ -23,7 +23,8 @@ struct wherry_session *session_new(struct wherry_context *context, struct wherry
 }
 
 /* Of bf16: what is multiplied with weights is rounded to 8 digits, of which the mean square error is at most 2^-18 / 3
- * in the worst half of a binade. */
+ * in the worst half of a binade. Stored so, values are off as those of f16 are with 3 digits less: squares are 64 times
+ * as large. */
 double session_tolerance(const struct wherry_session *s)
 {
     return s->bf16 && s->f16 ? 6e-5 : s->bf16 ? 1e-5 : s->f16 ? 1e-6 : 1e-10;
