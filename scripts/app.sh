@@ -118,7 +118,7 @@ check_native() {
     for app in cmake_shared cmake_static pkgconfig_shared pkgconfig_static; do
         for binary in "$work/native/$app"/app_{c,cpp}; do
             "$binary" "$work/model" "$work/expected" "${texts[@]}" || die "failed: $binary"
-            if readelf -d "$binary" | grep -q 'NEEDED.*libwherry'; then linked=shared; else linked=static; fi
+            if readelf -d "$binary" | grep 'NEEDED.*libwherry' >/dev/null; then linked=shared; else linked=static; fi
             [ "${app#*_}" = $linked ] || die "$binary is linked with the $linked library"
         done
     done
@@ -174,7 +174,7 @@ check_windows() {
     [ -z "$imports" ] || die "libwherry.dll loads $imports, which Windows lacks"
     exported=$(exports "$prefix/bin/wherry.exe")
     [ -z "$exported" ] || die "wherry.exe exports $exported"
-    if strings "$prefix/lib/libwherry.dll.a" | grep -q 'wherry\.exe'; then die "the import library is the command's"; fi
+    if strings "$prefix/lib/libwherry.dll.a" | grep 'wherry\.exe' >/dev/null; then die "the import library is the command's"; fi
 
     flags=(-static-libgcc -static-libstdc++)
     export PKG_CONFIG_LIBDIR=$source/build/mingw-root/lib/pkgconfig

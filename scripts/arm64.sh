@@ -98,4 +98,4 @@ if [ $# = 0 ]; then
     set -- $(printf 'test_%s ' $tests)
 fi
 for name in "$@"; do run_test "$name"; done
-printf 'arm64: passed, under %s\n' "$(qemu-aarch64 --version | head -n 1)"
+printf 'arm64: passed, under %s\n' "$(qemu-aarch64 --version | sed -n 1p)"

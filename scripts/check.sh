@@ -105,7 +105,7 @@ stage_sanitize() {
 # what a sanitizer can't follow, as Intel's OpenCL does, which opens a library with RTLD_DEEPBIND.
 stage_sanitize_drivers() {
     local vendors=$PWD/build/sanitize-vendors pocl=/etc/OpenCL/vendors/pocl.icd lavapipe devices
-    lavapipe=$(find /usr/share/vulkan/icd.d -name 'lvp_icd*.json' 2>/dev/null | head -n 1)
+    lavapipe=$(find /usr/share/vulkan/icd.d -name 'lvp_icd*.json' 2>/dev/null | sed -n 1p)
     [ -n "$lavapipe" ] || skip "sanitizers above lavapipe: it is not installed"
     mkdir -p "$vendors"
     if [ -f $pocl ]; then cp $pocl "$vendors/"; else skip "sanitizers above PoCL: it is not installed"; fi
@@ -198,7 +198,7 @@ export WHERRY_CHECK_ALL=$sweeps
 if [ "$sweeps" = yes ]; then without_sweeps=(); else export WHERRY_TEST_SAMPLE=11; fi
 ctest --preset release "${without_sweeps[@]}" -j "$(($(nproc) + 1))" 2>&1 | tee build/ctest.log || failed=yes
 say "where the time went: processor time and wall time, s"
-sort -rn build/times.log | head -n 16
+sort -rn build/times.log | sed -n 1,16p # not head, which ends sort with SIGPIPE
 awk '{ processor += $1 } END { printf "%8.1f in all\n", processor }' build/times.log
 [ "$failed" = no ] || die "tests failed (all of it is in build/ctest.log)"
 command -v chromedriver >/dev/null 2>&1 || skip "the report's page: no Chromium with its driver in this release"

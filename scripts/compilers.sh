@@ -19,7 +19,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build/release} out=${OUT:-build/compilers} root=${WHERRY_ROOT:-}
 table=data/compilers.json
-null_icd=$(compgen -G '/usr/share/vulkan/icd.d/radeon_icd*.json' | head -n 1 || true)
+null_icd=$(compgen -G '/usr/share/vulkan/icd.d/radeon_icd*.json' | sed -n 1p || true)
 quick=no action=compare devices=() targets=
 for word; do
     case $word in

@@ -59,7 +59,7 @@ in_root() { # FOLDER COMMAND...
 # Sets `run`, the words before a command on that driver, and `device`; or `why` it can't be run.
 vulkan_here() { # PATTERN
     local icd
-    icd=$(find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name "$1" 2>/dev/null | head -n 1)
+    icd=$(find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name "$1" 2>/dev/null | sed -n 1p)
     [ -n "$icd" ] || { why="no $1 on this machine" && return; }
     run=(env "VK_DRIVER_FILES=$icd" "VK_ICD_FILENAMES=$icd" OCL_ICD_VENDORS=/nonexistent) device=vulkan:0
 }
@@ -72,7 +72,7 @@ opencl_here() { # ICD
 intel() {
     local library folders
     [ -n "${INTEL:-}" ] || { why="INTEL is not set" && return; }
-    library=$(find "$INTEL" -name 'libintelocl.so' | head -n 1)
+    library=$(find "$INTEL" -name 'libintelocl.so' | sed -n 1p)
     [ -n "$library" ] || { why="no libintelocl.so under $INTEL" && return; }
     folders=$(find "$INTEL" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:)
     mkdir -p "$out/intel"
@@ -94,7 +94,7 @@ of_root() { # DRIVER NAME
     run=("$PWD/scripts/drivers.sh" in-root "$folder" env "LD_LIBRARY_PATH=$out/lib" HOME=/tmp XDG_RUNTIME_DIR=/tmp)
     case $1 in
     lavapipe)
-        [ -f "$folder/root$icd" ] || icd=$(cd "$folder/root" && find usr/share/vulkan -name 'lvp*.json' | sed 's,^,/,' | head -n 1)
+        [ -f "$folder/root$icd" ] || icd=$(cd "$folder/root" && find usr/share/vulkan -name 'lvp*.json' | sed 's,^,/,' | sed -n 1p)
         [ -n "$icd" ] || { why="no lavapipe in it" && return; }
         run+=("VK_DRIVER_FILES=$icd" "OCL_ICD_VENDORS=$none") device=vulkan:0
         ;;

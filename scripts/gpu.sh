@@ -99,9 +99,9 @@ use_debs() { # FOLDER
     export LD_LIBRARY_PATH
     # Another driver (PoCL, say) may be registered alone.
     if ! grep -qs nvidia /etc/OpenCL/vendors/*.icd; then
-        driver=$(ldconfig -p | sed -n 's/.*=> *\(.*libnvidia-opencl\.so\.1\)$/\1/p' | head -n 1)
+        driver=$(ldconfig -p | sed -n 's/.*=> *\(.*libnvidia-opencl\.so\.1\)$/\1/p' | sed -n 1p)
         [ -n "$driver" ] ||
-            driver=$(find /usr/lib /usr/local/nvidia -name libnvidia-opencl.so.1 2>/dev/null | head -n 1 || true)
+            driver=$(find /usr/lib /usr/local/nvidia -name libnvidia-opencl.so.1 2>/dev/null | sed -n 1p || true)
         [ -n "$driver" ] || die "no libnvidia-opencl.so.1 on this machine"
         mkdir -p "$root/vendors"
         cp /etc/OpenCL/vendors/*.icd "$root/vendors/" 2>/dev/null || true

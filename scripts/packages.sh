@@ -67,7 +67,7 @@ look() {
     done
     if grep -qE 'opencl|clblast|pcre|vulkan' <<<"$needs"; then die "libwherry0 depends on what is opened at run time: $needs"; fi
     grep -q 'libwherry0 (= ' <<<"$(dpkg-deb -f "$(package libwherry-dev)" Depends)" || die "libwherry-dev is of no libwherry0"
-    dpkg-deb --ctrl-tarfile "$(package libwherry0)" | tar -xO ./shlibs | grep -q '^libwherry 0 ' || die "libwherry0 has no shlibs"
+    dpkg-deb --ctrl-tarfile "$(package libwherry0)" | tar -xO ./shlibs | grep '^libwherry 0 ' >/dev/null || die "libwherry0 has no shlibs"
     for file in "$out"/*.deb; do
         printf '%s: %s\n' "$(basename "$file")" "$(dpkg-deb -f "$file" Depends)"
     done
@@ -137,7 +137,7 @@ clean_root() {
     # shellcheck disable=SC2016 # for the shell there
     try 'Debian packages' sh -c \
         'cc -Wall -o /root/embed $(find /usr/share/doc/libwherry-dev -name "embed.c") $(pkg-config --cflags --libs wherry) -lm'
-    inside ldd /root/embed | grep -q 'libwherry.so.0 => /' || die "the example is not linked with the installed library"
+    inside ldd /root/embed | grep 'libwherry.so.0 => /' >/dev/null || die "the example is not linked with the installed library"
     quietly inside apt-get -q -y purge wherry libwherry-dev libwherry0
     [ -z "$(find "$root/usr" -iname '*wherry*')" ] || die "purging leaves $(find "$root/usr" -iname '*wherry*')"
 

@@ -142,7 +142,7 @@ say "results"
 {
     printf '# %s\n\n' "$(uname -m): $(cut -d' ' -f1 "$out/chosen" | paste -sd' ')"
     # shellcheck disable=SC2016 # Markdown
-    printf 'By `scripts/gpu.sh --quick`, %s, %s, commit `%s`, %d s.\n\n' "$("$wherry" --version | head -n 1)" \
+    printf 'By `scripts/gpu.sh --quick`, %s, %s, commit `%s`, %d s.\n\n' "$("$wherry" --version | sed -n 1p)" \
         "$(date -u +%Y-%m-%d)" "$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)" "$SECONDS"
     printf '```\n' && "$wherry" devices && printf '```\n'
     [ -z "$left_out" ] || printf '\nLeft out, for want of time:%s\n' "$left_out"

@@ -109,6 +109,6 @@ if [ -n "${PYTHON:-}" ]; then
     finish
 fi
 {
-    printf 'host: %s, %s cores; %s; hey on the same host\n' "$(uname -sr)" "$(nproc)" "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)"
+    printf 'host: %s, %s cores; %s; hey on the same host\n' "$(uname -sr)" "$(nproc)" "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | sed -n 1p)"
     "$build/wherry-serve" --version
 } | tee -a "$table"

@@ -89,7 +89,7 @@ else
     # It takes the libraries in, and finds the oldest system that has the rest.
     PATH="$tools/bin:$PATH" quietly "$tools/bin/auditwheel" repair --wheel-dir "$out" "$stage"/plain/*.whl
 fi
-wheel=$(find "$out" -name 'wherry-*.whl' -newer "$stage/VERSION" | head -n 1)
+wheel=$(find "$out" -name 'wherry-*.whl' -newer "$stage/VERSION" | sed -n 1p)
 [ -n "$wheel" ] || die "no wheel came out of it ($build.log)"
 printf '%s, %s bytes\n' "$wheel" "$(stat -c %s "$wheel")"
 "$python" -m zipfile -l "$wheel" | awk '/\.(so|dll)/ { print "  " $1 ", " $NF }'
@@ -109,7 +109,7 @@ test_native() {
 
 test_arm64() {
     local home=$PWD/build/arm64-python emulate
-    say "its tests, under $(qemu-aarch64 --version | head -n 1)"
+    say "its tests, under $(qemu-aarch64 --version | sed -n 1p)"
     unset LD_LIBRARY_PATH
     reason=$(scripts/arm64_root.sh "$home" python3 python3-numpy) || unavailable "no Python for it: $reason"
     rm -rf "$build/fresh"

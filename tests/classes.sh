@@ -6,7 +6,7 @@
 set -euo pipefail
 wherry=$1 device=$2
 shift 2
-"$wherry" devices --json | grep -q "\"id\": \"$device\"" || { echo "SKIPPED: there is no device $device"; exit 77; }
+"$wherry" devices --json | grep "\"id\": \"$device\"" >/dev/null || { echo "SKIPPED: there is no device $device"; exit 77; }
 for class; do
     told=$(WHERRY_DEVICE_CLASS=$class "$wherry" devices --json | grep -A 14 "\"id\": \"$device\"" | grep -c "\"class\": \"$class\"" || true)
     [ "$told" -eq 1 ] || { echo "FAILED: $device does not become one of the class $class"; exit 1; }
