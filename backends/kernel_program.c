@@ -91,7 +91,7 @@ uint64_t kernel_program_hash(const struct kernel_program *p)
     const unsigned char form[3] = {p->spirv, (unsigned char)p->kernel.type, p->full_subgroups};
     uint64_t hash = hash_text(HASH_START, p->kernel.name);
     hash = hash_bytes(hash, form, sizeof form);
-    hash = hash_bytes(hash, p->kernel.data, p->kernel.size);
+    hash = hash_bytes(hash, &p->kernel.hash, sizeof p->kernel.hash);
     hash = hash_text(hash, p->options);
     for (int i = 0; i < p->n_constants; i++) {
         hash = hash_bytes(hash, &p->ids[i], sizeof p->ids[i]);

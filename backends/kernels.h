@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/half.h"
 
@@ -12,8 +13,9 @@ struct embedded_kernel {
     enum storage type; /* Vulkan: that it was compiled for. OpenCL: f32, the type is a -D */
     bool matrices;     /* Vulkan: made of cooperative matrices, so it needs the extension and full subgroups */
     const unsigned char
-        *data;   /* SPIR-V words (8-byte aligned), or OpenCL C text with includes inlined, NUL-terminated */
-    size_t size; /* bytes, without the NUL */
+        *data;     /* SPIR-V words (8-byte aligned), or OpenCL C text with includes inlined, NUL-terminated */
+    size_t size;   /* bytes, without the NUL */
+    uint64_t hash; /* of them, made by the build */
 };
 
 /* Number `index` of the table; false past its end. */

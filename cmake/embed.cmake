@@ -1,6 +1,7 @@
 # cmake -DIN=<file> -DOUT=<file.c> -DNAME=<symbol> [-DINCLUDES=<folder>] [-DNUMBERS=ON] -P embed.cmake
-# Writes IN as a NUL-terminated C array: of characters, which compilers read in a tenth of the time, or of NUMBERS, where they
-# take no string of this length (MSVC). In OpenCL text and HTML, lines  #include "..."  are replaced by the file's text first, to any depth, so
+# Writes IN as a NUL-terminated C array, with its size and NAME_hash, the first 64 bits of the SHA-256 of its bytes in
+# hexadecimal: so that nobody reads megabytes of kernels to tell one build's from another's. The array is of characters, which
+# compilers read in a tenth of the time, or of NUMBERS, where they take no string of this length (MSVC). In OpenCL text and HTML, lines  #include "..."  are replaced by the file's text first, to any depth, so
 # that a program or a page is one self-contained string.
 cmake_policy(SET CMP0007 NEW)
 
@@ -35,6 +36,8 @@ if(IN MATCHES "\\.(cl|html)$")
 else()
     file(READ "${IN}" text HEX)
 endif()
+string(SHA256 hash "${text}")
+string(SUBSTRING "${hash}" 0 16 hash)
 # Eight bytes a match: a match for each byte takes twice as long.
 string(LENGTH "${text}" length)
 math(EXPR whole "${length} / 16 * 16")
@@ -49,4 +52,4 @@ else()
     string(REGEX REPLACE "(..)" "\\\\x\\1" rest "${rest}")
     set(value "\n${bytes}\"${rest}\"")
 endif()
-file(WRITE "${OUT}" "#include <stddef.h>\nextern const unsigned char ${NAME}[];\nextern const size_t ${NAME}_size;\n_Alignas(8) const unsigned char ${NAME}[] = ${value};\nconst size_t ${NAME}_size = sizeof ${NAME} - 1;\n")
+file(WRITE "${OUT}" "#include <stddef.h>\n#include <stdint.h>\nextern const uint64_t ${NAME}_hash;\nconst uint64_t ${NAME}_hash = UINT64_C(0x${hash});\nextern const unsigned char ${NAME}[];\nextern const size_t ${NAME}_size;\n_Alignas(8) const unsigned char ${NAME}[] = ${value};\nconst size_t ${NAME}_size = sizeof ${NAME} - 1;\n")

@@ -326,20 +326,32 @@ static bool named(const struct shape *s, int argc, char **argv)
     return given ? support_has_word(given, s->name) : argc < 2;
 }
 
-/* What else computes products there than what is chosen: the highest of several is, but on a CPU the lowest. NULL: no
- * more. */
-static void lower_rungs(const char *id, const char *rungs[RUNG_COUNT])
+/* A device, opened once for all its shapes: drivers take long to open. */
+struct tested {
+    const char *id;
+    bool gpu, f16;
+    const char *rungs[RUNG_COUNT]; /* NULL: no more */
+};
+
+/* What else computes products there than what is chosen: the highest of several is, but on a CPU the lowest. */
+static void lower_rungs(struct tested *t)
 {
     wherry_device *device;
     int n = 0, highest = RUNG_COUNT - 1;
-    memset(rungs, 0, RUNG_COUNT * sizeof *rungs);
-    if (wherry_device_open(context, id, &device)) return;
+    if (wherry_device_open(context, t->id, &device)) return;
     uint32_t has = device->backend->limits(device->handle)->rungs;
     bool cpu = device->backend->limits(device->handle)->cpu;
     wherry_device_close(device);
     while (highest > 0 && !(has & RUNG_BIT(highest))) highest--;
     for (int r = cpu ? 1 : 0; r < highest + cpu; r++)
-        if (has & RUNG_BIT(r)) rungs[n++] = rung_name((enum rung)r);
+        if (has & RUNG_BIT(r)) t->rungs[n++] = rung_name((enum rung)r);
+}
+
+static struct tested tested_device(const char *id)
+{
+    struct tested t = {.id = id, .gpu = support_is_gpu(context, id), .f16 = support_has_f16(context, id)};
+    lower_rungs(&t);
+    return t;
 }
 
 /* Whether WHERRY_TEST_NAMES has a case. */
@@ -379,22 +391,22 @@ static const struct {
     {WHERRY_DTYPE_F32}, {WHERRY_DTYPE_F16}, {WHERRY_DTYPE_F32, true}, {WHERRY_DTYPE_F16, true}, {WHERRY_DTYPE_BF16}};
 
 /* All cases of a shape on a device, which are `n` more. */
-static size_t add_shape(const char *device, const struct shape *s, int argc, struct test_case *cases)
+static size_t add_shape(const struct tested *t, const struct shape *s, int argc, struct test_case *cases)
 {
+    const char *device = t->id, *const *rungs = t->rungs;
     bool few = getenv("WHERRY_TEST_FEW"), opencl = !strncmp(device, "opencl", 6);
-    bool all = !few && (argc > 1 || getenv("WHERRY_TEST_SHAPES") || support_is_gpu(context, device));
-    const char *words = all ? NULL : few ? s->few : opencl ? s->opencl : s->vulkan, *rungs[RUNG_COUNT];
+    bool all = !few && (argc > 1 || getenv("WHERRY_TEST_SHAPES") || t->gpu);
+    const char *words = all ? NULL : few ? s->few : opencl ? s->opencl : s->vulkan;
     const char *rung = getenv("WHERRY_TEST_RUNG");
     size_t n = 0;
-    bool host = !all && !strcmp(device, "cpu"), types = support_has_f16(context, device);
+    bool host = !all && !strcmp(device, "cpu");
     char both[256];
     if (!all && !words && !host) return 0;
-    lower_rungs(device, rungs);
     for (size_t p = 0; p < 3; p++)
         for (size_t kind = 0; kind < KINDS; kind++) {
             wherry_dtype dtype = kinds[kind].dtype;
             bool narrow = dtype != WHERRY_DTYPE_F32, train = kinds[kind].train, bf16 = dtype == WHERRY_DTYPE_BF16;
-            if (narrow && !types) continue;
+            if (narrow && !t->f16) continue;
             if (host ? train != s->train || !host_takes(s, p, dtype, both)
                      : !all && ((train != s->train && !bf16) || !takes(words, p, dtype)))
                 continue;
@@ -427,9 +439,11 @@ int main(int argc, char **argv)
     size_t most = n_devices * (sizeof shapes / sizeof *shapes) * 3 * KINDS * (LAYOUTS + 1) * RUNG_COUNT;
     struct test_case *cases = calloc(most + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc(most + 1, sizeof *tests);
-    for (size_t d = 0; d < n_devices; d++)
+    for (size_t d = 0; d < n_devices; d++) {
+        const struct tested t = tested_device(devices[d]);
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            if (named(&shapes[s], argc, argv)) n += add_shape(devices[d], &shapes[s], argc, &cases[n]);
+            if (named(&shapes[s], argc, argv)) n += add_shape(&t, &shapes[s], argc, &cases[n]);
+    }
     for (size_t i = 0; i < n; i++) tests[i] = (struct CMUnitTest){cases[i].name, test_one, NULL, NULL, &cases[i]};
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = n ? _cmocka_run_group_tests("groups", tests, n, NULL, NULL) : 1;

@@ -330,7 +330,7 @@ static bool missing_list(const struct backend_device *device, size_t first, stru
         if (!b->apart) continue;
         struct apart_program *out = &(*list)[(*count)++];
         snprintf(out->kernel, sizeof out->kernel, "%s", b->kernel);
-        out->code = hash_bytes(HASH_START, b->source.data, b->source.size);
+        out->code = b->source.hash;
         out->form = b->options;
     }
     return true;

@@ -28,7 +28,7 @@ uint64_t opencl_kernels(const struct backend_device *device)
     struct embedded_kernel kernel;
     for (size_t i = 0; opencl_kernel(i, &kernel); i++) {
         hash = hash_bytes(hash, kernel.name, strlen(kernel.name) + 1);
-        hash = hash_bytes(hash, kernel.data, kernel.size);
+        hash = hash_bytes(hash, &kernel.hash, sizeof kernel.hash);
     }
     return hash;
 }
@@ -45,8 +45,8 @@ bool opencl_build_key(const struct backend_device *device, struct kernel_build *
     b->key = host_alloc(host, size, 1, e);
     if (!b->key) return false;
     snprintf(b->key, size, "%s%s\n%s\n%016" PRIx64 " %zu%s%s\n", device->identity, b->kernel, b->options,
-             hash_bytes(HASH_START, b->source.data, b->source.size), b->source.size,
-             opencl_is_marked(&b->source) ? " patched " : "", opencl_is_marked(&b->source) ? WHERRY_PTX : "");
+             b->source.hash, b->source.size, opencl_is_marked(&b->source) ? " patched " : "",
+             opencl_is_marked(&b->source) ? WHERRY_PTX : "");
     snprintf(b->cache_path, sizeof b->cache_path, "%s/opencl-%s-%016" PRIx64 ".bin", host->cache_dir, b->kernel,
              hash_bytes(format_hash(), b->key, strlen(b->key)));
     return true;

@@ -54,7 +54,7 @@ static uint64_t kernels(const struct backend_device *d)
     uint64_t hash = hash_text(HASH_START, d->target->public.name);
     struct embedded_kernel kernel;
     for (size_t i = 0; embedded_kernel_at(d->vulkan, i, &kernel); i++)
-        hash = hash_bytes(hash, kernel.data, kernel.size);
+        hash = hash_bytes(hash, &kernel.hash, sizeof kernel.hash);
     return hash | 1;
 }
 

@@ -79,7 +79,7 @@ static void program_write(const struct job *job, char *form, struct apart_progra
     struct embedded_kernel kernel;
     vulkan_kernel(job->pipeline.kernel, &kernel);
     snprintf(out->kernel, sizeof out->kernel, "%.50s:%s", kernel.name, storage_name(kernel.type));
-    out->code = hash_bytes(HASH_START, kernel.data, kernel.size);
+    out->code = kernel.hash;
     out->form = form;
     form_write(&job->pipeline, form);
 }

@@ -27,7 +27,7 @@ static uint64_t kernels_hash(void)
         unsigned char type = (unsigned char)kernel.type;
         hash = hash_bytes(hash, kernel.name, strlen(kernel.name) + 1);
         hash = hash_bytes(hash, &type, 1);
-        hash = hash_bytes(hash, kernel.data, kernel.size);
+        hash = hash_bytes(hash, &kernel.hash, sizeof kernel.hash);
     }
     return hash;
 }
