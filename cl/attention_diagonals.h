@@ -17,7 +17,11 @@
 
 INLINE float2 unpack_pair(const uint halves)
 {
+#if BF16
+    return bf16_floats(halves);
+#else
     return (float2)(vload_half(0, (const half *)&halves), vload_half(1, (const half *)&halves));
+#endif
 }
 
 /* One diagonal's sum of a tile: two neighbouring queries of a key. */

@@ -1,4 +1,4 @@
-/* Floats of a bucket, X, as the messages of the table, in Y. With 16 bits the largest of each is in PARTIALS, as
+/* Floats of a bucket, X, as the messages of the table, in Y. In f16 the largest of each is in PARTIALS, as
  * bucket_scan left it. Twin of shaders/bucket_pack.comp.
  *
  * A work-item writes 4 elements at a time, those behind the last one as 0. Any LOCAL_SIZE is right. */
@@ -41,6 +41,10 @@ void bucket_pack(BATCH_ARGUMENT
         for (uint i = local_number(); i < WIRE_GROUPS; i += LOCAL_SIZE)
             largest = max(largest, partials[message * WIRE_GROUPS + i]);
         const int exponent = exponent_of(group_max(largest, scratch));
+#elif WIRE_HALVES
+        const int exponent = 0; /* bf16 has the range */
+#endif
+#if WIRE_HALVES
         if (part == 0 && local_number() < WIRE_ROUND) 
             y[to + local_number()] = head_word(local_number(), exponent, as_uint(1.0f));
 #endif
@@ -61,6 +65,9 @@ void bucket_pack(BATCH_ARGUMENT
             vstore_half_rte(scaled(v.z, -exponent), 2, (half *)&raw);
             vstore_half_rte(scaled(v.w, -exponent), 3, (half *)&raw);
             *(__global uint2 *)(y + to + WIRE_ROUND + i / 2) = raw;
+#elif FORM == WIRE_FORM_BF16
+            *(__global uint2 *)(y + to + WIRE_ROUND + i / 2) =
+                (uint2)(WIRE_BF16(as_uint(v.x)) | WIRE_BF16(as_uint(v.y)) << 16, WIRE_BF16(as_uint(v.z)) | WIRE_BF16(as_uint(v.w)) << 16);
 #else
             *(__global uint4 *)(y + to + i) = as_uint4(v);
 #endif

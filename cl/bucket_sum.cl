@@ -1,7 +1,7 @@
 /* The sums of all processes' parts of a bucket's floats, in the order of the batch buffer's operations: parts are this
  * device's, GRADIENT, where the sums go, messages, X, and floats beside them. Twin of shaders/bucket_sum.comp.
  *
- * With 16 bits a work-group's largest finite magnitude of the sums goes to its place in PARTIALS, as bucket_scan's does.
+ * In f16 a work-group's largest finite magnitude of the sums goes to its place in PARTIALS, as bucket_scan's does.
  * What waits to be added is in registers: the last one in held[0]. Two messages that are added, as two processes have
  * it, go 4 elements at a time. Any LOCAL_SIZE is right. */
 #include "common.h"

@@ -25,7 +25,7 @@ void bucket_take(BATCH_ARGUMENT
     BEGIN_OUTPUT_OF(uint, y);
     const uint end = batch[WIRE_ACTIVE] != 0 ? batch[WIRE_CHUNK] + batch[WIRE_CHUNKS] : 0;
     const uint most = batch[WIRE_TABLE + MESSAGE_COUNT], to = batch[WIRE_TABLE + MESSAGE_AT];
-#if FORM == WIRE_FORM_F16
+#if WIRE_HALVES
     if (end != 0 && group_number() == 0 && local_number() < WIRE_ROUND)
         y[to + local_number()] = head_word(local_number(), 0, batch[WIRE_FACTOR]);
 #endif
@@ -36,7 +36,7 @@ void bucket_take(BATCH_ARGUMENT
         const uint padded = (count + OPTIMIZER_GAP - 1) / OPTIMIZER_GAP * OPTIMIZER_GAP;
         for (uint i = 4 * local_number(); i < padded; i += 4 * LOCAL_SIZE) {
             if (first + i >= most) continue;
-#if FORM == WIRE_FORM_F16 && F16
+#if WIRE_HALVES && F16
             uint2 raw = 0;
             if (i + 4 <= count) {
                 raw = *(__global const uint2 *)(x + from + i);

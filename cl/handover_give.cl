@@ -4,7 +4,9 @@
 #include "common.h"
 #include "optimizer.h"
 
-#if F16
+#if BF16
+#define HELD 0x7f7f8000u
+#elif F16
 #define HELD as_uint(65520.0f)
 #else
 #define HELD 0x7f800000u

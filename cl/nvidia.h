@@ -82,12 +82,17 @@ INLINE uint keep_pair(const uint word, const uint threshold)
     return mask;
 }
 
-/* All bits of each half of two f16 are set when that half is above 0. */
+/* All bits of each half of two elements are set when that half is above 0. */
 INLINE uint above_pair(const uint halves)
 {
+#if BF16 /* sm_80 does not compare them: the sign is clear, and another bit is set */
+    const uint some = (halves & 0x7fff7fffu) + 0x7fff7fffu;
+    return ((some & ~halves) >> 15 & 0x10001u) * 0xffffu;
+#else
     uint mask;
     asm("set.gt.u32.f16x2 %0, %1, %2;" : "=r"(mask) : "r"(halves), "r"(0));
     return mask;
+#endif
 }
 
 /* 16 bytes of what this kernel does not write. Compilers don't take it out of a loop, where what they make of it would

@@ -163,9 +163,7 @@ void optimizer_step(BATCH_ARGUMENT
 #else
                     *(__global float4 *)(p + own) = q[k].p;
 #if F16
-                    uint2 raw;
-                    vstore_half4_rte(q[k].p, 0, (half *)&raw);
-                    *(__global uint2 *)(w + weight_at + own) = raw;
+                    store_quad(w, weight_at + own, q[k].p);
 #endif
 #endif
                 }

@@ -12,8 +12,9 @@ file(MAKE_DIRECTORY ${generated})
 
 include(${CMAKE_CURRENT_LIST_DIR}/spirv.cmake)
 
-# Those of which there are modules of bf16: what inference is made of.
-set(WHERRY_BF16_KERNELS attention bgemm embed gate gemm gemm_pool heads_norm known_ids layernorm layernorm_pool map pool rotary softmax widen)
+# Those of which there are no modules of bf16: losses and messages are of floats, and ceilings and layouts are not measured in it.
+set(WHERRY_WITHOUT_BF16 bucket_pack bucket_scan bucket_sum bucket_unpack layout_product layout_rows layout_samples loss loss_backward loss_sum pairs
+    roof_arithmetic roof_memory take)
 
 # wherry_kernel_table(<language> <entries>...): writes the table file, an entry being "name|type|matrices|symbol".
 function(wherry_kernel_table language out)
@@ -69,7 +70,7 @@ function(wherry_embed_vulkan sources)
     foreach(file ${files})
         get_filename_component(name ${file} NAME_WE)
         foreach(type f32 f16 bf16)
-            if(type STREQUAL "bf16" AND NOT name IN_LIST WHERRY_BF16_KERNELS)
+            if(type STREQUAL "bf16" AND name IN_LIST WHERRY_WITHOUT_BF16)
                 continue()
             endif()
             string(TOUPPER ${type} storage)

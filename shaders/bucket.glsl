@@ -21,6 +21,6 @@ float scaled(const float x, const int exponent)
 /* Float number `i` of the message that begins with word `at` of x: rounded as bucket_add's, and not made one with the
  * addition behind it. */
 #define MESSAGE_FLOAT(at, i)                                                                                           \
-    (FORM == WIRE_FORM_F16 ? fma(scaled(unpackHalf2x16(x[(at) + WIRE_ROUND + (i) / 2])[(i) % 2], int(x[at])),          \
+    (FORM != WIRE_FORM_F32 ? fma(scaled(wire_floats(x[(at) + WIRE_ROUND + (i) / 2])[(i) % 2], int(x[at])),             \
                                  uintBitsToFloat(x[(at) + WIRE_HEAD_FACTOR]), 0.0)                                     \
                            : uintBitsToFloat(x[(at) + (i)]))

@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-/* Floats of a bucket, X, as the messages of the table, in Y. With 16 bits the largest of each is in PARTIALS, as
+/* Floats of a bucket, X, as the messages of the table, in Y. In f16 the largest of each is in PARTIALS, as
  * bucket_scan left it. Twin of cl/bucket_pack.cl.
  *
  * An invocation writes 4 elements at a time, those behind the last one as 0. Any LOCAL_SIZE is right. */
@@ -41,9 +41,9 @@ void main()
             for (uint i = local_number(); i < WIRE_GROUPS; i += LOCAL_SIZE)
                 largest = max(largest, partials[message * WIRE_GROUPS + i]);
             exponent = exponent_of(group_max(largest));
-            if (part == 0 && local_number() < WIRE_ROUND)
-                y[to + local_number()] = head_word(local_number(), exponent, floatBitsToUint(1.0));
         }
+        if (FORM != WIRE_FORM_F32 && part == 0 && local_number() < WIRE_ROUND)
+            y[to + local_number()] = head_word(local_number(), exponent, floatBitsToUint(1.0));
         for (uint i = 4 * (part * LOCAL_SIZE + local_number()); i < count; i += 4 * WIRE_GROUPS * LOCAL_SIZE) {
             vec4 v;
             if (batch[WIRE_ROW] == 0 && i + 4 <= count) {
@@ -56,6 +56,10 @@ void main()
                 const vec2 low = vec2(scaled(v.x, -exponent), scaled(v.y, -exponent));
                 const vec2 high = vec2(scaled(v.z, -exponent), scaled(v.w, -exponent));
                 y_halves[(to + WIRE_ROUND) / 2 + i / 4] = uvec2(packHalf2x16(low), packHalf2x16(high));
+            } else if (FORM == WIRE_FORM_BF16) {
+                const uvec4 bits = floatBitsToUint(v);
+                y_halves[(to + WIRE_ROUND) / 2 + i / 4] = uvec2(WIRE_BF16(bits.x) | WIRE_BF16(bits.y) << 16,
+                                                                WIRE_BF16(bits.z) | WIRE_BF16(bits.w) << 16);
             } else {
                 y_quads[(to + i) / 4] = floatBitsToUint(v);
             }

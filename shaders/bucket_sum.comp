@@ -3,7 +3,7 @@
 /* The sums of all processes' parts of a bucket's floats, in the order of the batch buffer's operations: parts are this
  * device's, GRADIENT, where the sums go, messages, X, and floats beside them. Twin of cl/bucket_sum.cl.
  *
- * With 16 bits a work-group's largest finite magnitude of the sums goes to its place in PARTIALS, as bucket_scan's
+ * In f16 a work-group's largest finite magnitude of the sums goes to its place in PARTIALS, as bucket_scan's
  * does. What waits to be added is in registers: the last one in held[0]. Two messages that are added, as two processes
  * have it, go 4 elements at a time. Any LOCAL_SIZE is right. */
 #define REDUCE
@@ -23,10 +23,10 @@ OUTPUT_OF(SLOT_PARTIALS, float, partials);
 /* Floats i to i + 3 of the message that begins with word `at`; i is a multiple of 4. */
 vec4 message_quad(const uint at, const uint i)
 {
-    if (FORM != WIRE_FORM_F16) return uintBitsToFloat(x_quads[(at + i) / 4]);
+    if (FORM == WIRE_FORM_F32) return uintBitsToFloat(x_quads[(at + i) / 4]);
     const uvec2 raw = x_halves[(at + WIRE_ROUND) / 2 + i / 4];
     const int exponent = int(x[at + WIRE_HEAD_EXPONENT]);
-    const vec4 v = vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y));
+    const vec4 v = vec4(wire_floats(raw.x), wire_floats(raw.y));
     return fma(v * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2),
                vec4(uintBitsToFloat(x[at + WIRE_HEAD_FACTOR])), vec4(0.0));
 }

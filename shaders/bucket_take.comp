@@ -34,7 +34,7 @@ void main()
 {
     const uint end = batch[WIRE_ACTIVE] != 0 ? batch[WIRE_CHUNK] + batch[WIRE_CHUNKS] : 0;
     const uint most = batch[WIRE_TABLE + MESSAGE_COUNT], to = batch[WIRE_TABLE + MESSAGE_AT];
-    if (FORM == WIRE_FORM_F16 && end != 0 && group_number() == 0 && local_number() < WIRE_ROUND)
+    if (FORM != WIRE_FORM_F32 && end != 0 && group_number() == 0 && local_number() < WIRE_ROUND)
         y[to + local_number()] = head_word(local_number(), 0, batch[WIRE_FACTOR]);
     for (uint chunk = batch[WIRE_CHUNK] + group_number(); chunk < end; chunk += WIRE_GROUPS) {
         const uint entry = OPTIMIZER_TABLE + chunk * CHUNK_WORDS;
@@ -44,13 +44,13 @@ void main()
         for (uint i = 4 * local_number(); i < padded; i += 4 * LOCAL_SIZE) {
             if (first + i >= most) continue;
 #if F16
-            if (FORM == WIRE_FORM_F16) {
+            if (FORM != WIRE_FORM_F32) {
                 uvec2 raw;
                 if (i + 4 <= count) {
                     raw = x_halves[(from + i) / 4];
                 } else {
                     const vec4 v = quad(from, i, count);
-                    raw = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw));
+                    raw = uvec2(pack_pair(v.xy), pack_pair(v.zw));
                 }
                 y_halves[(to + WIRE_ROUND) / 2 + (first + i) / 4] = raw;
                 continue;

@@ -7,7 +7,9 @@
 #include "common.glsl"
 #include "optimizer.h"
 
-#if F16
+#if BF16
+#define HELD 0x7f7f8000u
+#elif F16
 #define HELD floatBitsToUint(65520.0)
 #else
 #define HELD 0x7f800000u

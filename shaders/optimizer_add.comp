@@ -27,7 +27,7 @@ vec4 load_quad(const uint at)
 {
 #if F16
     const uvec2 raw = x_halves[at / 4];
-    return vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y));
+    return vec4(unpack_pair(raw.x), unpack_pair(raw.y));
 #else
     return uintBitsToFloat(x_wide[at / 4]);
 #endif

@@ -53,7 +53,7 @@ vec4 load_quad(const uint at)
 {
 #if F16
     const uvec2 raw = x_halves[at / 4];
-    return vec4(unpackHalf2x16(raw.x), unpackHalf2x16(raw.y));
+    return vec4(unpack_pair(raw.x), unpack_pair(raw.y));
 #else
     return uintBitsToFloat(x_wide[at / 4]);
 #endif
@@ -143,7 +143,7 @@ void main()
                         p_quads[(p_at + own) / 4] = q[k].p;
 #if F16
                         w_halves[(weight_at + own) / 4] =
-                            uvec2(packHalf2x16(q[k].p.xy), packHalf2x16(q[k].p.zw));
+                            uvec2(pack_pair(q[k].p.xy), pack_pair(q[k].p.zw));
 #endif
                     }
                 }

@@ -271,7 +271,7 @@ static const char *const usual[] = {"heads-64 flash wgmma training",        "hea
                                     "int8 flash small_batch inference",     "rows flash wgmma inference bf16",
                                     "few flash auto inference bf16",        "window flash wgmma training",
                                     "window-32 flash wgmma training",       "window-few flash small_batch inference",
-                                    "grouped flash wgmma inference"};
+                                    "grouped flash wgmma inference",        "distances-32 flash wgmma training bf16"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;
@@ -294,7 +294,7 @@ static bool wanted(const char *name, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = SHAPES * 3 * (2 * ORDERS + 1) * RUNG_COUNT };
+    enum { SHAPES = sizeof shapes / sizeof *shapes, MOST = SHAPES * 3 * (2 * ORDERS + 2) * RUNG_COUNT };
     static struct test_case cases[MOST];
     static struct CMUnitTest tests[MOST];
     size_t n = 0, of_all = 0;
@@ -308,10 +308,10 @@ int main(int argc, char **argv)
     }
     for (size_t s = 0; s < SHAPES; s++)
         for (size_t p = 0; p < 3; p++)
-            for (int kind = 0; kind < 2 * ORDERS + 1; kind++) /* the last: in bf16, which there is in inference */
+            for (int kind = 0; kind < 2 * ORDERS + 2; kind++) /* the last two: in bf16 */
                 for (int r = RUNG_TILED; r < RUNG_COUNT; r++) {
                     struct test_case *c = &cases[n];
-                    bool train = kind % 2, bf16 = kind == 2 * ORDERS;
+                    bool train = kind % 2, bf16 = kind >= 2 * ORDERS;
                     const char *const *order = orders[bf16 ? 0 : kind / 2];
                     bool choice = r == RUNG_TILED; /* several rungs' kernels in one session */
                     if (train && shapes[s].words) continue;

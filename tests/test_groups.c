@@ -88,7 +88,7 @@ static const struct shape shapes[] = {
     {"token-classes", 24, 3, 33, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_DEFAULT, 0, {5, 17, 1}, .train = true,
      .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 paper-f16", .labels = 2},
     {"token-class", 24, 3, 33, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {70, 17, 1}, .opencl = "flash-f32 int8", .vulkan = "flash-f16 int8", .labels = 1},
-    {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32"},
+    {"last-token", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, 1, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 flash-bf16"},
     {"weighted", 36, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_WEIGHTED_MEAN, 1, {3, 1, 70}, .opencl = "flash-f32 int8", .vulkan = "flash-f16 int8", .forward = true},
     {"root", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN_SQRT, -1, {3, 1, 70}, .opencl = "flash-bf16 paper-f32", .vulkan = "flash-f16", .forward = true},
     {"vocabulary", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_VOCABULARY, .forward = true},
@@ -99,7 +99,7 @@ static const struct shape shapes[] = {
     {"words-middle", 768, 12, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {33, 1, 40}, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
     {"words-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
     {"masked", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_ENTROPY_NEXT},
-    {"masked-narrow", 32, 2, 64, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .train = true, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_ENTROPY},
+    {"masked-narrow", 32, 2, 64, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .train = true, .opencl = "flash-f32 flash-bf16", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_ENTROPY},
     {"nomic", 32, 2, 64, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_MEAN, 1, {3, 1, 70}, .train = true, .gate = WHERRY_GATE_SECOND, .without = NO_BIAS, .rotary_base = 1000,
      .opencl = "flash-f16 interleaved", .vulkan = "flash-f32 unfused-f16 transposed", .few = "flash-f16 paper-f32"},
     {"gated", 48, 3, 40, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_CLS, -1, {33, 1, 5}, 2, .train = true, .gate = WHERRY_GATE_FIRST, .rotary_base = 10,
@@ -383,12 +383,12 @@ static size_t add(struct test_case *c, const char *device, const struct shape *s
     return has_words(c);
 }
 
-enum { KINDS = 5 };
+enum { KINDS = 6 };
 static const struct {
     wherry_dtype dtype;
     bool train;
-} kinds[KINDS] = {
-    {WHERRY_DTYPE_F32}, {WHERRY_DTYPE_F16}, {WHERRY_DTYPE_F32, true}, {WHERRY_DTYPE_F16, true}, {WHERRY_DTYPE_BF16}};
+} kinds[KINDS] = {{WHERRY_DTYPE_F32},       {WHERRY_DTYPE_F16},  {WHERRY_DTYPE_F32, true},
+                  {WHERRY_DTYPE_F16, true}, {WHERRY_DTYPE_BF16}, {WHERRY_DTYPE_BF16, true}};
 
 /* All cases of a shape on a device, which are `n` more. */
 static size_t add_shape(const struct tested *t, const struct shape *s, int argc, struct test_case *cases)
@@ -408,7 +408,7 @@ static size_t add_shape(const struct tested *t, const struct shape *s, int argc,
             bool narrow = dtype != WHERRY_DTYPE_F32, train = kinds[kind].train, bf16 = dtype == WHERRY_DTYPE_BF16;
             if (narrow && !t->f16) continue;
             if (host ? train != s->train || !host_takes(s, p, dtype, both)
-                     : !all && ((train != s->train && !bf16) || !takes(words, p, dtype)))
+                     : !all && ((train != s->train && (train || !bf16)) || !takes(words, p, dtype)))
                 continue;
             if (bf16 && p && all) continue; /* its kernels in other plans are those of the other types */
             for (size_t l = 0; l <= LAYOUTS; l++) {

@@ -344,7 +344,7 @@ static void check_same(struct setting s, const uint32_t *counts, size_t n)
 static bool slowest(const char *device) { return !strncmp(device, "vulkan", 6) && !support_is_gpu(context, device); }
 static bool slow(const char *device) { return strchr(device, ':') && !support_is_gpu(context, device); }
 
-/* Each kernel of messages once: added up, packed as floats and in 16 bits, summed, unpacked. */
+/* Each kernel of messages once: added up, packed as floats and in both kinds of 16 bits, summed, unpacked. */
 static void exchanges(const char *device)
 {
     static const uint32_t two[] = {2};
@@ -353,6 +353,8 @@ static void exchanges(const char *device)
     check_same(s, two, 1);
     s.wire = WHERRY_WIRE_F16;
     s.processes = 2;
+    run_fine(s, half);
+    s.wire = WHERRY_WIRE_BF16;
     run_fine(s, half);
     free(half);
 }
@@ -407,8 +409,8 @@ static void has_the_bits_of_a_step(void **state)
             struct setting s = {
                 .device = devices[d], .name = names[i], .dtype = WHERRY_DTYPE_F32, .shards = 1, .batches = 3};
             check_same(s, two, 1);
-            s.dtype = WHERRY_DTYPE_F16;
-            if (!slow(devices[d]) && support_has_f16(context, devices[d])) check_same(s, two, 1);
+            for (s.dtype = WHERRY_DTYPE_F16; s.dtype <= WHERRY_DTYPE_BF16; s.dtype++)
+                if (!slow(devices[d]) && support_has_f16(context, devices[d])) check_same(s, two, 1);
         }
 }
 
@@ -417,7 +419,7 @@ static void has_the_bits_of_a_step(void **state)
 static void takes_gradients_as_they_are(void **state)
 {
     (void)state;
-    static const uint32_t two[] = {2};
+    static const uint32_t two[] = {2}, several[] = {2, 4};
     for (size_t d = 0; d < n_devices; d++) {
         struct setting s = {
             .device = devices[d], .name = "classes", .dtype = WHERRY_DTYPE_F32, .shards = 2, .batches = 1};
@@ -429,6 +431,14 @@ static void takes_gradients_as_they_are(void **state)
         s.name = "masked"; /* whose table does not go by rows, which are summed, and so rounded, first */
         s.wire = WHERRY_WIRE_F16;
         check_same(s, two, 1);
+        s.dtype = WHERRY_DTYPE_BF16;
+        s.wire = WHERRY_WIRE_BF16;
+        check_same(s, two, 1);
+        s.wire = WHERRY_WIRE_F32; /* what is rounded in 16 bits then is each shard's alone */
+        s.shards = 4;
+        check_same(s, several, 2);
+        s.name = "contrastive";
+        check_same(s, several, 2);
     }
 }
 
@@ -469,11 +479,14 @@ static void rounds_on_the_wire(void **state)
     run_fine(s, one);
     s.processes = 3;
     run_fine(s, other);
+    for (s.wire = WHERRY_WIRE_BF16; s.wire >= WHERRY_WIRE_F16; s.wire--) {
+        const double most = s.wire == WHERRY_WIRE_F16 ? 1e-3 : 8e-3; /* with 3 digits less */
+        run_fine(s, half);
+        assert_true(half->norms[0] != one->norms[0] && fabs(half->norms[0] / one->norms[0] - 1) < most);
+        assert_true(half->sent < other->sent * 6 / 10);
+        for (size_t i = 0; i < STEPS; i++) assert_true(fabs(half->losses[i] / one->losses[i] - 1) < 1e-2);
+    }
     s.wire = WHERRY_WIRE_F16;
-    run_fine(s, half);
-    assert_true(half->norms[0] != one->norms[0] && fabs(half->norms[0] / one->norms[0] - 1) < 1e-3);
-    assert_true(half->sent < other->sent * 6 / 10);
-    for (size_t i = 0; i < STEPS; i++) assert_true(fabs(half->losses[i] / one->losses[i] - 1) < 1e-2);
     for (size_t d = 0; d < n_devices; d++) { /* each has kernels of its own for it */
         struct setting its = s;
         if (!strchr(devices[d], ':')) continue;

@@ -218,6 +218,51 @@ static void scales_16_bit_losses(void **state)
     }
 }
 
+/* What is stored is off by 2^-9 of itself at most, 8 times what f16 is. Norms and products average that: a loss of
+ * these models, whose cosines are scaled by 20, is off by some of these steps, as is the norm of all gradients; weights
+ * are floats, and AdamW's changes of them of the size of the rate. */
+static void check_bf16(const char *device, const char *name)
+{
+    const double rounding = 0x1p-9;
+    struct run r;
+    struct trained t;
+    wherry_session_desc session;
+    wherry_loss_desc loss;
+    wherry_optimizer_desc optimizer;
+    char worst[160] = "";
+    double far = 0, norms = 0;
+    assert_true(run_open(name, &r));
+    run_descs(name, &session, &loss, &optimizer);
+    session.dtype = WHERRY_DTYPE_BF16;
+    optimizer.loss_scale = 256; /* of f16 alone */
+    trained_open(device, &r, &session, &loss, &optimizer, &t);
+    for (size_t s = 0; s < RUN_STEPS; s++) {
+        wherry_step_result result = step(&t, &r, s, 1);
+        assert_false(result.skipped);
+        assert_true(result.loss_scale == 1);
+        far = fmax(far, fabs(result.loss / r.loss[s] - 1));
+        norms = fmax(norms, fabs(result.gradient_norm / r.norm[s] - 1));
+    }
+    double weights = run_difference(&r, t.trainer, worst);
+    printf("%s, %s, bf16: losses within %.2g, norms %.2g, weights %.2g\n", device, name, far, norms, weights);
+    if (!(far <= 8 * rounding)) fail_msg("%s, %s: losses differ by %g", device, name, far);
+    if (!(norms <= 16 * rounding)) fail_msg("%s, %s: norms of gradients differ by %g", device, name, norms);
+    if (!(weights <= 4 * rounding)) fail_msg("%s, %s: %s differs by %g", device, name, worst, weights);
+    trained_close(&t);
+    run_close(&r);
+}
+
+static void trains_in_bf16(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        bool few = strchr(devices[d], ':') && !support_is_gpu(context, devices[d]);
+        if (!support_has_f16(context, devices[d])) continue;
+        check_bf16(devices[d], "contrastive");
+        if (!few || !strncmp(devices[d], "opencl", 6)) check_bf16(devices[d], "masked");
+    }
+}
+
 /* ---- before training ---- */
 
 static void checks_the_device(void **state)
@@ -243,8 +288,9 @@ int main(void)
 {
     if (!devices_open()) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_pytorch),       cmocka_unit_test(joins_and_adds_batches), cmocka_unit_test(losses_fall),
-        cmocka_unit_test(scales_16_bit_losses), cmocka_unit_test(checks_the_device),
+        cmocka_unit_test(equals_pytorch), cmocka_unit_test(joins_and_adds_batches),
+        cmocka_unit_test(losses_fall),    cmocka_unit_test(scales_16_bit_losses),
+        cmocka_unit_test(trains_in_bf16), cmocka_unit_test(checks_the_device),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     wherry_context_destroy(context);

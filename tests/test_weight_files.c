@@ -2,7 +2,7 @@
  * public calls, on the reference device. */
 #include "model_files.h"
 
-#include "wherry/wherry.h"
+#include "runtime/context.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -64,8 +64,8 @@ static void model_end(struct open_model *m)
     files_remove(m->folder);
 }
 
-static wherry_session *session_new(const struct open_model *m, wherry_context *context, wherry_dtype dtype,
-                                   const char *layouts)
+static wherry_status session_try(const struct open_model *m, wherry_context *context, wherry_dtype dtype,
+                                 const char *layouts, wherry_session **session)
 {
     const wherry_session_desc desc = {.struct_size = sizeof desc,
                                       .max_tokens = 16,
@@ -73,9 +73,15 @@ static wherry_session *session_new(const struct open_model *m, wherry_context *c
                                       .dtype = dtype,
                                       .tuning = "",
                                       .layouts = layouts};
+    *session = NULL;
+    return wherry_session_create(context, m->device, m->model, &desc, session);
+}
+
+static wherry_session *session_new(const struct open_model *m, wherry_context *context, wherry_dtype dtype,
+                                   const char *layouts)
+{
     wherry_session *session;
-    if (wherry_session_create(context, m->device, m->model, &desc, &session))
-        fail_msg("%s", wherry_last_error(context));
+    if (session_try(m, context, dtype, layouts, &session)) fail_msg("%s", wherry_last_error(context));
     return session;
 }
 
@@ -87,12 +93,14 @@ static void encode(const struct open_model *m, wherry_session *session, float ou
     if (wherry_encode(session, &batch, out, 2 * TINY_HIDDEN)) fail_msg("%s", wherry_last_error(m->context));
 }
 
-/* `says` and what is after it, each to be in the message; the last one is NULL. */
+/* What comes of a session, which may be refused before it is prepared. `says` and what is after it, each to be in the
+ * message; the last one is NULL. */
 static void expect_prepare(const struct open_model *m, wherry_dtype dtype, const char *layouts, wherry_status status,
                            const char *const says[])
 {
-    wherry_session *session = session_new(m, m->context, dtype, layouts);
-    wherry_status got = wherry_session_prepare(session, NULL, NULL, NULL);
+    wherry_session *session;
+    wherry_status got = session_try(m, m->context, dtype, layouts, &session);
+    if (!got) got = wherry_session_prepare(session, NULL, NULL, NULL);
     const char *text = got ? wherry_last_error(m->context) : "";
     if (got != status) fail_msg("status %d, not %d: %s", got, status, text);
     for (int i = 0; says && says[i]; i++)
@@ -312,6 +320,40 @@ static void refuses_values(void **state)
     model_end(&m);
 }
 
+/* A weight that f16 can't hold: a GPU's session is of bf16 then, where nobody says otherwise, and says why; one that
+ * does not read that weight is of f16. */
+static void takes_bf16(void **state)
+{
+    (void)state;
+    static const char *const tensors[] = {NULL, "encoder.layer.1.intermediate.dense.weight", "pooler.dense.weight"};
+    for (int i = 0; i < 3; i++) {
+        struct open_model m = model_begin(&(struct tiny_model){0});
+        const float large = 1e5f;
+        if (i) write_at(m.path, value_place(m.path, tensors[i], 19, 4), &large, 4);
+        model_reopen(&m);
+        m.device->info.type = WHERRY_DEVICE_DISCRETE_GPU;
+        wherry_session_plan plan = {.struct_size = sizeof plan};
+        float want[2 * TINY_HIDDEN], got[2 * TINY_HIDDEN];
+        wherry_session *exact = session_new(&m, m.context, WHERRY_DTYPE_F32, "");
+        encode(&m, exact, want);
+        wherry_session_destroy(exact);
+        for (int again = 0; again < 2; again++) {
+            wherry_session *session = session_new(&m, m.context, WHERRY_DTYPE_DEFAULT, again ? "w_lin1=iu" : "");
+            const char *note = wherry_session_note(session, 0);
+            assert_int_equal(wherry_session_query(session, &plan), 0);
+            assert_int_equal(plan.dtype, i == 1 ? WHERRY_DTYPE_BF16 : WHERRY_DTYPE_F16);
+            if (i == 1 && (!note || strncmp(note, "bf16 instead of f16: ", 21) || !strstr(note, tensors[i]) ||
+                           !strstr(note, "the value 100000 at element 19 [1, 3], beyond the range of 16-bit floats")))
+                fail_msg("%s", note ? note : "no note");
+            if (i != 1 && note) fail_msg("%s", note);
+            encode(&m, session, got);
+            for (int n = 0; n < 2 * TINY_HIDDEN; n++) assert_float_equal(got[n], want[n], 0.02f);
+            wherry_session_destroy(session);
+        }
+        model_end(&m);
+    }
+}
+
 /* An activation too large for f16: which sequence and token is first is known from f32. */
 static void names_the_sequence(void **state)
 {
@@ -357,7 +399,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survives_truncation),   cmocka_unit_test(notices_changes),
         cmocka_unit_test(keeps_what_was_opened), cmocka_unit_test(survives_changes_in_threads),
-        cmocka_unit_test(refuses_values),        cmocka_unit_test(names_the_sequence),
+        cmocka_unit_test(refuses_values),        cmocka_unit_test(takes_bf16),
+        cmocka_unit_test(names_the_sequence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

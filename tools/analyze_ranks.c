@@ -63,7 +63,7 @@ static int link_read(const struct options *options, struct rank_link *link)
     text = options->copy;
     if (text && (!rate(&text, &link->copy) || *text))
         return complain(EXIT_USAGE, "--copy %s: must be a rate, as in 55GB/s", options->copy);
-    link->float_bytes = options->wire == 2 ? 2 : 4; /* f16 */
+    link->float_bytes = options->wire >= 2 ? 2 : 4; /* f16, bf16 */
     return EXIT_FINE;
 }
 

@@ -109,7 +109,7 @@ static json_t *plan_json(const struct train_bench *b)
     if (b->ranks.processes > 1) {
         json_t *exchange = exchange_json(&b->measure.exchange, b->repeats);
         json_object_set_new(exchange, "processes", json_integer(b->ranks.processes));
-        json_object_set_new(exchange, "wire", json_string(b->work.trainer.wire == WHERRY_WIRE_F16 ? "f16" : "f32"));
+        json_object_set_new(exchange, "wire", json_string(choice_name(WIRE_CHOICES, (int)b->work.trainer.wire + 1)));
         json_object_set_new(json, "exchange", exchange);
     }
     json_object_set_new(json, "skipped_steps", json_integer((json_int_t)b->measure.skipped));

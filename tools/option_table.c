@@ -36,8 +36,11 @@ const struct option option_table[] = {
     {"dtype", 't', TEXTS | BENCH | LATENCY | DEMO | QUALITY, CHOICE, AT(dtype), "f32|f16|bf16", 0, 0,
      "storage type; sums are in f32; bf16 on the device cpu: products with weights, where its processor has "
      "AVX512-BF16 or AMX (default: f16 on a GPU that stores it, else f32)"},
-    {"dtype", 't', BENCH_LAYER | BENCH_TRAIN | BENCH_LAYOUTS | PIECES | TUNES | ANALYZE | TRAIN, CHOICE, AT(dtype),
-     "f32|f16", 0, 0, "storage type; sums are in f32 (default: f16 on a GPU that stores it, else f32; analyze: f16)"},
+    {"dtype", 't', TRAIN | BENCH_TRAIN, CHOICE, AT(dtype), "f32|f16|bf16", 0, 0,
+     "storage type of what kernels compute with; sums, and weights and moments of the optimizer, are in f32 (default: "
+     "f16 on a GPU that stores it, or bf16 where f16 can't hold the model, else f32)"},
+    {"dtype", 't', BENCH_LAYER | BENCH_LAYOUTS | PIECES | TUNES | ANALYZE, CHOICE, AT(dtype), "f32|f16", 0, 0,
+     "storage type; sums are in f32 (default: f16 on a GPU that stores it, else f32; analyze: f16)"},
     {"dtype", 't', VERIFY | VERIFY_LAYER | PREPARE, CHOICE, AT(dtype), "f32|f16|bf16|all", 0, 0,
      "storage type, or all that the device has (default: f16 on a GPU that stores it, else f32)"},
     {"weights", 0, TEXTS | BENCH | LATENCY | DEMO | QUALITY | VERIFY | PREPARE | ANALYZE, CHOICE, AT(weights), "int8",
@@ -156,10 +159,10 @@ const struct option option_table[] = {
      "parts of a step that processes share: the same number gives the same bits with 1, 2, 4 and more processes "
      "(default "
      "8 below mpirun, else 1)"},
-    {"wire", 0, PREPARE, CHOICE, AT(wire), "f32|f16", 0, 0,
+    {"wire", 0, PREPARE, CHOICE, AT(wire), WIRE_CHOICES, 0, 0,
      "with --task: the kernels of messages between processes, too, with such numbers"},
-    {"wire", 0, TRAIN | BENCH_TRAIN | ANALYZE, CHOICE, AT(wire), "f32|f16", 0, 0,
-     "of gradients between processes; f16 halves their bytes, and results then depend on the number of processes "
+    {"wire", 0, TRAIN | BENCH_TRAIN | ANALYZE, CHOICE, AT(wire), WIRE_CHOICES, 0, 0,
+     "of gradients between processes; 16 bits halve their bytes, and results then depend on the number of processes "
      "(default "
      "f32)"},
     {"silence", 0, TRAIN | EMBED, NUMBER, AT(silence), "SECONDS", 2, 86400,

@@ -97,5 +97,6 @@ enum { AGGREGATION_NONE = 1, AGGREGATION_SIMPLE, AGGREGATION_FIRST, AGGREGATION_
 enum { OUTPUT_F32 = 1, OUTPUT_F16, OUTPUT_INT8, OUTPUT_BINARY, OUTPUT_UBINARY, OUTPUT_TOKENS, OUTPUT_SPARSE };
 /* wherry_save as the options count it; 0 is the default. */
 #define SAVE_CHOICES "paper|all|least"
+#define WIRE_CHOICES "f32|f16|bf16"
 
 #endif

@@ -143,7 +143,8 @@ static int verify_all(struct verification *v)
     int plan_choice = options->plan ? options->plan : 1, worst = EXIT_FINE;
     wherry_device_limits limits = {.struct_size = sizeof limits};
     bool all = options->dtype == DTYPE_ALL, bf16 = !wherry_device_query(v->tool.device, &limits) && limits.bf16;
-    int last_dtype = !all ? options->dtype : bf16 && !v->training ? WHERRY_DTYPE_BF16 : WHERRY_DTYPE_F16;
+    if (v->training) bf16 &= limits.f16; /* where products alone are of it nothing is trained in it */
+    int last_dtype = !all ? options->dtype : bf16 ? WHERRY_DTYPE_BF16 : WHERRY_DTYPE_F16;
     int first = plan_choice == PLAN_ALL ? 1 : plan_choice, last = plan_choice == PLAN_ALL ? PLAN_ALL - 1 : plan_choice;
     for (int plan = first; plan <= last; plan++) {
         for (int dtype = all ? WHERRY_DTYPE_F32 : options->dtype; dtype <= last_dtype; dtype++) {

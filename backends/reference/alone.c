@@ -40,8 +40,7 @@ static uint32_t chunks(const struct alone_step *s)
 
 static double storage_load(const struct alone_step *s, uint8_t slot, uint32_t at)
 {
-    return (double)(s->step->f16 ? half_to_float(((const uint16_t *)s->at[slot])[at])
-                                 : ((const float *)s->at[slot])[at]);
+    return (double)storage_float(step_type(s->step), s->at[slot], at);
 }
 
 /* A gradient as it is accumulated, a float, where it is the session's own, too. */
@@ -177,7 +176,7 @@ static void step_chunk(const struct alone_step *s, uint32_t form, uint32_t numbe
             continue;
         }
         p[i] = (float)x.p;
-        if (s->step->f16) ((uint16_t *)s->at[SLOT_W])[c.weight + i] = half_from_float(p[i]);
+        if (s->step->f16) storage_put(step_type(s->step), p[i], s->at[SLOT_W], c.weight + i);
     }
     if (form != OPTIMIZER_FORM_LAMB) return;
     ((float *)s->at[SLOT_PARTIALS])[2 * number] = (float)weights;
@@ -219,11 +218,8 @@ static void give_run(const struct alone_step *s)
     const float *x = (const float *)s->at[SLOT_X] + batch[HANDOVER_AT];
     bool bad = !isfinite(((const float *)s->at[SLOT_BIAS])[0]);
     for (uint32_t i = 0; i < batch[HANDOVER_COUNT]; i++) {
-        bad |= !isfinite(x[i]) || (s->step->f16 && fabsf(x[i]) >= 65520);
-        if (s->step->f16)
-            ((uint16_t *)s->at[SLOT_Y])[i] = half_from_float(x[i]);
-        else
-            ((float *)s->at[SLOT_Y])[i] = x[i];
+        bad |= !isfinite(x[i]) || fabsf(x[i]) >= storage_beyond(step_type(s->step));
+        storage_put(step_type(s->step), x[i], s->at[SLOT_Y], i);
     }
     if (batch[HANDOVER_ACTIVE]) flag(s, bad);
 }

@@ -37,8 +37,7 @@ static uint64_t element_at(const struct matrix *m, uint32_t row, uint32_t column
 static double gradient_of(const struct alone_step *s, const struct matrix *m, uint32_t row, uint32_t column)
 {
     const uint64_t at = m->words[MATRIX_GRADIENT] + element_at(m, row, column);
-    return s->step->f16 ? (double)half_to_float(((const uint16_t *)s->at[SLOT_X])[at])
-                        : (double)((const float *)s->at[SLOT_X])[at];
+    return (double)storage_float(step_type(s->step), s->at[SLOT_X], at);
 }
 
 static void sum_run(const struct alone_step *s, const struct matrix *m, bool of_b, uint32_t t, uint32_t k)
@@ -78,10 +77,7 @@ static void element_merge(const struct alone_step *s, const struct matrix *m, ui
         sum += (double)factors[m->words[MATRIX_B] + (size_t)row * m->rank + k] *
                (double)factors[m->words[MATRIX_A] + (size_t)k * m->words[MATRIX_COLUMNS] + column];
     const float value = (float)((double)((const float *)s->at[SLOT_X])[m->words[MATRIX_BASE] + at] + m->scale * sum);
-    if (s->step->f16)
-        ((uint16_t *)s->at[SLOT_W])[to] = half_from_float(value);
-    else
-        ((float *)s->at[SLOT_W])[to] = value;
+    storage_put(step_type(s->step), value, s->at[SLOT_W], to);
 }
 
 void alone_adapter_merge(const struct alone_step *s)

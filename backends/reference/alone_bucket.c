@@ -10,7 +10,14 @@
 
 static const uint32_t *batch_of(const struct alone_step *s) { return s->at[SLOT_BATCH]; }
 
-static bool is_f16(const struct alone_step *s) { return call_get(s->step->call, CONST_FORM, WIRE_FORM_F32) != 0; }
+/* What is in messages. */
+static enum storage wire_type(const struct alone_step *s)
+{
+    const uint32_t form = call_get(s->step->call, CONST_FORM, WIRE_FORM_F32);
+    return form == WIRE_FORM_F16 ? STORAGE_F16 : form == WIRE_FORM_BF16 ? STORAGE_BF16 : STORAGE_F32;
+}
+
+static bool is_half(const struct alone_step *s) { return wire_type(s) != STORAGE_F32; }
 
 static float bits_float(uint32_t bits)
 {
@@ -29,8 +36,8 @@ static uint32_t element_at(const struct alone_step *s, uint32_t i)
 static float message_float(const struct alone_step *s, uint32_t at, uint32_t i)
 {
     const uint32_t *x = (const uint32_t *)s->at[SLOT_X] + at;
-    if (!is_f16(s)) return bits_float(x[i]);
-    return (float)ldexp((double)half_to_float(((const uint16_t *)(x + WIRE_ROUND))[i]), (int)x[WIRE_HEAD_EXPONENT]) *
+    if (!is_half(s)) return bits_float(x[i]);
+    return (float)ldexp((double)storage_float(wire_type(s), x + WIRE_ROUND, i), (int)x[WIRE_HEAD_EXPONENT]) *
            bits_float(x[WIRE_HEAD_FACTOR]);
 }
 
@@ -55,8 +62,7 @@ static void add_run(const struct alone_step *s)
             (const uint32_t *)s->at[SLOT_IDS] + OPTIMIZER_TABLE + (batch[WIRE_CHUNK] + c) * CHUNK_WORDS;
         for (uint32_t i = 0; i < entry[CHUNK_COUNT]; i++) {
             const uint32_t from = entry[CHUNK_GRADIENT] + i, to = entry[CHUNK_AT] + i;
-            const double x = (double)(s->step->f16 ? half_to_float(((const uint16_t *)s->at[SLOT_X])[from])
-                                                   : ((const float *)s->at[SLOT_X])[from]);
+            const double x = (double)storage_float(step_type(s->step), s->at[SLOT_X], from);
             const double before = batch[WIRE_ADDS] ? (double)sum[to] : 0;
             sum[to] = (float)(before + (double)bits_float(batch[WIRE_FACTOR]) * x);
         }
@@ -68,7 +74,7 @@ static void take_run(const struct alone_step *s)
 {
     const uint32_t *batch = batch_of(s), most = batch[WIRE_TABLE + MESSAGE_COUNT];
     uint32_t *y = (uint32_t *)s->at[SLOT_Y] + batch[WIRE_TABLE + MESSAGE_AT];
-    if (batch[WIRE_ACTIVE] && is_f16(s)) head_write(y, 0, bits_float(batch[WIRE_FACTOR]));
+    if (batch[WIRE_ACTIVE] && is_half(s)) head_write(y, 0, bits_float(batch[WIRE_FACTOR]));
     for (uint32_t c = 0; batch[WIRE_ACTIVE] && c < batch[WIRE_CHUNKS]; c++) {
         const uint32_t *entry =
             (const uint32_t *)s->at[SLOT_IDS] + OPTIMIZER_TABLE + (batch[WIRE_CHUNK] + c) * CHUNK_WORDS;
@@ -77,11 +83,9 @@ static void take_run(const struct alone_step *s)
             const uint32_t from = entry[CHUNK_GRADIENT] + i, to = first + i;
             if (to >= most) continue;
             const uint16_t half = s->step->f16 && i < count ? ((const uint16_t *)s->at[SLOT_X])[from] : 0;
-            const float x = i >= count     ? 0
-                            : s->step->f16 ? half_to_float(half)
-                                           : ((const float *)s->at[SLOT_X])[from],
+            const float x = i < count ? storage_float(step_type(s->step), s->at[SLOT_X], from) : 0,
                         v = x * bits_float(batch[WIRE_FACTOR]);
-            if (is_f16(s))
+            if (is_half(s))
                 ((uint16_t *)(y + WIRE_ROUND))[to] = half;
             else
                 memcpy(&y[to], &v, sizeof v);
@@ -118,15 +122,13 @@ static void pack_run(const struct alone_step *s)
     for (uint32_t m = 0; m < messages(s); m++) {
         const uint32_t *entry = batch_of(s) + WIRE_TABLE + MESSAGE_WORDS * m, count = entry[MESSAGE_COUNT];
         uint32_t *to = (uint32_t *)s->at[SLOT_Y] + entry[MESSAGE_AT];
-        const int exponent = is_f16(s) ? exponent_of(((const float *)s->at[SLOT_PARTIALS])[m * WIRE_GROUPS]) : 0;
-        if (is_f16(s)) memset(to, 0, (WIRE_ROUND + (count + 1) / 2) * sizeof *to);
-        if (is_f16(s)) head_write(to, exponent, 1);
+        const int exponent =
+            wire_type(s) == STORAGE_F16 ? exponent_of(((const float *)s->at[SLOT_PARTIALS])[m * WIRE_GROUPS]) : 0;
+        if (is_half(s)) memset(to, 0, (WIRE_ROUND + (count + 1) / 2) * sizeof *to);
+        if (is_half(s)) head_write(to, exponent, 1);
         for (uint32_t i = 0; i < count; i++) {
             const float v = ((const float *)s->at[SLOT_X])[element_at(s, entry[MESSAGE_FIRST] + i)];
-            if (is_f16(s))
-                ((uint16_t *)(to + WIRE_ROUND))[i] = half_from_float((float)ldexp((double)v, -exponent));
-            else
-                memcpy(&to[i], &v, sizeof v);
+            storage_put(wire_type(s), (float)ldexp((double)v, -exponent), is_half(s) ? to + WIRE_ROUND : to, i);
         }
     }
 }

@@ -2,6 +2,7 @@
 #ifndef WHERRY_BASE_HALF_H
 #define WHERRY_BASE_HALF_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -74,6 +75,12 @@ static inline float storage_float(enum storage type, const void *elements, size_
     return type == STORAGE_BF16  ? bf16_to_float(half[i])
            : type == STORAGE_F16 ? half_to_float(half[i])
                                  : ((const float *)elements)[i];
+}
+
+/* What is as large as this, or larger, would be infinity in a type. */
+static inline float storage_beyond(enum storage type)
+{
+    return type == STORAGE_BF16 ? 0x1.ffp127f : type == STORAGE_F16 ? 65520.0f : INFINITY;
 }
 
 static inline void storage_put(enum storage type, float value, void *elements, size_t i)

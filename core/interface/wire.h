@@ -4,7 +4,8 @@
  *
  * Messages lie in a buffer of 32-bit words, each from a multiple of WIRE_ROUND words on. One of floats has nothing but
  * them. One of 16-bit floats begins with WIRE_ROUND words: the exponent of the power of two that all were divided by,
- * so that the largest is just below 2^15, and a float that all are to be multiplied with. */
+ * so that the largest is just below 2^15 (of bf16, which has a float's range, 0), and a float that all are to be
+ * multiplied with. */
 #ifndef WHERRY_KERNEL_WIRE_H
 #define WHERRY_KERNEL_WIRE_H
 
@@ -14,6 +15,10 @@
 /* CONST_FORM: what is in messages. */
 #define WIRE_FORM_F32 0
 #define WIRE_FORM_F16 1
+#define WIRE_FORM_BF16 2
+/* A float's bits as bf16: rounded to nearest, ties to even; a NaN stays one. */
+#define WIRE_BF16(bits)                                                                                                \
+    (((bits)&0x7fffffffu) > 0x7f800000u ? (bits) >> 16 | 0x40u : ((bits) + 0x7fffu + ((bits) >> 16 & 1u)) >> 16)
 /* Work-groups of a message, and of what is summed or added: each has its part of the elements, and of a message its
  * largest in PARTIALS. */
 #define WIRE_GROUPS 1024

@@ -55,6 +55,8 @@ static bool merge(struct wherry_model *model, const struct adapter_file *f, void
         return fail(e, WHERRY_STATUS_OUT_OF_HOST_MEMORY, "the weights are too large for this process");
     float *at = model->adapted = host_alloc_unset(&model->host, (size_t)elements, sizeof *at, e);
     if (!at) return false;
+    for (uint32_t l = 0; l <= model->info.config.layers; l++)
+        for (int w = 0; w < WEIGHT_COUNT; w++) model->ranges[l][w] = RANGE_UNKNOWN;
     for (size_t i = 0; i < f->n_pairs; at += f->pairs[i].rows * f->pairs[i].columns, i++)
         TRY(pair_merge(model, f, &f->pairs[i], raw, at, e));
     for (size_t i = 0; i < f->n_wholes; at += f->wholes[i].values.elements, i++) {

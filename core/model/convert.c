@@ -75,9 +75,10 @@ static void place_text(const struct safetensors_tensor *t, uint64_t element, cha
     snprintf(text, size, " [%" PRIu64 ", %" PRIu64 "]", element / t->shape[1], element % t->shape[1]);
 }
 
-/* One of these is, and `first` is the number of the first in the part. */
+/* One of these is, and `first` is the number of the first in the part. `remedy` ends the sentence on what is beyond a
+ * type's range. */
 static bool fail_value(const struct weight_part *part, uint64_t first, const unsigned char *from, uint32_t limit,
-                       enum weight_type as, struct error *e)
+                       enum weight_type as, const char *remedy, struct error *e)
 {
     char place[64];
     while (all_within(part->type, from, 1, limit)) first++, from += stored_bytes(part->type);
@@ -86,9 +87,9 @@ static bool fail_value(const struct weight_part *part, uint64_t first, const uns
     double value = (double)load(part->type, from);
     if (isfinite(value))
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%.500s: tensor %.200s has the value %s at element %" PRIu64 "%s, beyond the range of %suse f32",
-                    file, name, NUMBER("%g", value), first, place,
-                    as == WEIGHT_TYPE_BF16 ? "bf16: " : "16-bit floats (65504): use bf16, or ");
+                    "%.500s: tensor %.200s has the value %s at element %" PRIu64 "%s, beyond the range of %s%s", file,
+                    name, NUMBER("%g", value), first, place, as == WEIGHT_TYPE_BF16 ? "bf16" : "16-bit floats (65504)",
+                    remedy);
     return fail(e, WHERRY_STATUS_BAD_FORMAT,
                 "%.500s: tensor %.200s has the value %s at element %" PRIu64
                 "%s: the file has it, so get it again or train the model again",
@@ -140,10 +141,27 @@ bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t ele
             from = (const unsigned char *)part->memory + first * stored;
         else
             TRY(safetensors_read(part->file, part->tensor, first * stored, n * stored, read, e));
-        if (!all_within(part->type, from, n, limit)) return fail_value(part, first, from, limit, as, e);
+        if (!all_within(part->type, from, n, limit))
+            return fail_value(part, first, from, limit, as,
+                              as == WEIGHT_TYPE_BF16 ? ": use f32" : ": use bf16, or use f32", e);
         if (from != to) convert(part->type, as, from, n, to);
         first += n;
         to += n * stored_bytes(as);
+    }
+    return true;
+}
+
+bool weight_check(const struct weight_part *part, uint64_t first, uint64_t elements, enum weight_type as, void *raw,
+                  struct error *e)
+{
+    const size_t stored = stored_bytes(part->type), block = WEIGHT_RAW_BYTES / stored;
+    const uint32_t limit = beyond[part->type][as];
+    for (uint64_t end = first + elements; first < end;) {
+        size_t n = end - first < block ? (size_t)(end - first) : block;
+        const unsigned char *from = part->memory ? (const unsigned char *)part->memory + first * stored : raw;
+        if (!part->memory) TRY(safetensors_read(part->file, part->tensor, first * stored, n * stored, raw, e));
+        if (!all_within(part->type, from, n, limit)) return fail_value(part, first, from, limit, as, "", e);
+        first += n;
     }
     return true;
 }

@@ -48,7 +48,8 @@ struct wherry_model *model_allocate(const struct host *host, const wherry_model_
     model->info.config.struct_size = sizeof *config;
     if (model->info.config.epsilon == 0) model->info.config.epsilon = 1e-12f;
     model->weights = host_alloc(host, (size_t)config->layers + 1, sizeof *model->weights, e);
-    if (!model->weights) {
+    model->ranges = host_alloc(host, (size_t)config->layers + 1, sizeof *model->ranges, e);
+    if (!model->weights || !model->ranges) {
         model_close(model);
         return NULL;
     }
@@ -91,6 +92,7 @@ void model_close(struct wherry_model *model)
     host_free(&host, model->rotary);
     host_free(&host, model->rotary_local);
     host_free(&host, model->weights);
+    host_free(&host, (void *)model->ranges);
     host_free(&host, model);
 }
 

@@ -17,6 +17,9 @@ struct late;
 /* How a weight is stored in the file. */
 enum weight_type { WEIGHT_TYPE_F32, WEIGHT_TYPE_F16, WEIGHT_TYPE_BF16 };
 
+/* What is known of a weight's values: sessions look when they need it, from several threads. */
+enum weight_range { RANGE_UNKNOWN, RANGE_F16 /* f16 holds them */ };
+
 /* One stored matrix or vector, row-major: in memory, or in a file of weights. */
 struct weight_part {
     const void *memory; /* any alignment; NULL: in a file */
@@ -58,6 +61,7 @@ struct wherry_model {
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias where files
      * have them apart, two for the halves of a gate, one elsewhere, zeroed ones where the model has none. */
     struct weight_part (*weights)[WEIGHT_COUNT][3];
+    _Atomic unsigned char (*ranges)[WEIGHT_COUNT]; /* weight_range of weight w of layer l at [l + 1][w] */
 };
 
 /* Number of parts (1 to 3), 0 where the model lacks this weight. */
@@ -68,6 +72,9 @@ int model_weight(const struct wherry_model *model, enum weight weight, int layer
 enum { WEIGHT_RAW_BYTES = 1 << 18 };
 bool weight_convert(const struct weight_part *part, uint64_t first, uint64_t elements, enum weight_type as, void *raw,
                     void *out, struct error *e);
+/* Reads them for what that would refuse, with no advice in the sentence. */
+bool weight_check(const struct weight_part *part, uint64_t first, uint64_t elements, enum weight_type as, void *raw,
+                  struct error *e);
 
 /* Parts back to back, in another order: as it lies there, its outer index from `first` on, `count` of them.
  * `strip` has room for ORDER_STRIP * count values; it is for transposed ones. Errors and `raw` as above. */

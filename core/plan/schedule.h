@@ -36,6 +36,13 @@ static inline enum storage step_type(const struct step *step)
     return !step->f16 ? STORAGE_F32 : step->bf16 ? STORAGE_BF16 : STORAGE_F16;
 }
 
+/* Elements of this type. */
+static inline void step_store(struct step *step, enum storage type)
+{
+    step->f16 = type != STORAGE_F32;
+    step->bf16 = type == STORAGE_BF16;
+}
+
 /* Whether products go to a library: CLBlast through OpenCL, oneDNN on the host's cores. */
 enum library {
     LIBRARY_AUTO = 0, /* where it is the faster one */

@@ -102,6 +102,21 @@ static bool make_graph(struct wherry_session *s, const char *layouts, struct gra
     return make_graph_with(s, NULL, options, e);
 }
 
+/* The graph of the session's type, which is another one where f16 does not hold the weights. */
+static bool graph_of_type(struct wherry_session *s, const wherry_session_desc *desc, bool tuned,
+                          struct graph_options *options, struct error *e)
+{
+    for (bool again = true; again;) {
+        TRY(session_kind(s, options, desc->kernels, s->kind, e));
+        if (tuned) TRY(session_tuning(s, desc->tuning, e));
+        TRY(make_graph(s, desc->layouts, options, e) && types_fit(s, desc, &again, e));
+        if (!again) break;
+        tuning_free(&s->context->host, &s->tuning);
+        graph_destroy(&s->graph);
+    }
+    return true;
+}
+
 /* Whether the session's products may be wgmma's, for which the graph then is made: others run it, too. */
 static bool may_take_wgmma(const struct wherry_session *s, const char *kernels, const struct device_limits *device)
 {
@@ -153,9 +168,7 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     s->keep = desc->keep_intermediates || s->part;
     s->device_limits = *device;
 
-    TRY(session_kind(s, &options, desc->kernels, s->kind, e));
-    if (tuned) TRY(session_tuning(s, desc->tuning, e));
-    return make_graph(s, desc->layouts, &options, e);
+    return graph_of_type(s, desc, tuned, &options, e);
 }
 
 /* ---- a part of a plan ---- */

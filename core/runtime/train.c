@@ -17,19 +17,14 @@ enum { PIECE_ELEMENTS = 1 << 22 }; /* 32-bit ones: what is random at a time */
 static bool storage_from_floats(const struct wherry_session *s, int tensor, const float *from, size_t count,
                                 const char *what, void *to, struct error *e)
 {
-    const bool f16 = s->f16 && !s->graph.tensors[tensor].f32;
-    float *f32 = to;
-    uint16_t *half = to;
+    const enum storage type = s->graph.tensors[tensor].f32 ? STORAGE_F32 : session_type(s);
     for (size_t i = 0; i < count; i++) {
-        if (!isfinite(from[i]) || (f16 && fabsf(from[i]) >= 65520))
+        if (!isfinite(from[i]) || fabsf(from[i]) >= storage_beyond(type))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: value %zu is %s, which %s can't hold", what, i,
-                        NUMBER("%g", (double)from[i]), f16 ? "a 16-bit float" : "no finite number");
-        if (f16)
-            half[i] = half_from_float(from[i]);
-        else
-            f32[i] = from[i];
+                        NUMBER("%g", (double)from[i]), type == STORAGE_F32 ? "no finite number" : storage_name(type));
+        storage_put(type, from[i], to, i);
     }
-    if (f16 && count % 2) half[count] = 0; /* copies are multiples of 4 bytes */
+    if (type != STORAGE_F32 && count % 2) ((uint16_t *)to)[count] = 0; /* copies are multiples of 4 bytes */
     return true;
 }
 
@@ -44,8 +39,9 @@ static bool take_output(const struct wherry_session *s, int tensor, const char *
     for (size_t i = 0; i < count; i++)
         if (!isfinite(out[i]))
             return fail(e, WHERRY_STATUS_VERIFY_FAILED, "%s is not finite at value %zu: %s", what, i,
-                        s->f16 ? "16-bit storage may have overflowed, so scale the loss down or try f32"
-                               : "`wherry verify` names the kernel that is wrong on this device");
+                        session_type(s) == STORAGE_F16
+                            ? "16-bit storage may have overflowed, so scale the loss down or try f32"
+                            : "`wherry verify` names the kernel that is wrong on this device");
     return true;
 }
 
@@ -297,17 +293,12 @@ wherry_status wherry_gradient_read(wherry_session *session, size_t index, float 
 /* ---- for measuring and verify ---- */
 
 /* Uniform with this deviation, and the same on every host. */
-static void fill_random(void *to, bool f16, size_t count, float deviation, uint64_t seed)
+static void fill_random(void *to, enum storage type, size_t count, float deviation, uint64_t seed)
 {
-    float *f32 = to;
-    uint16_t *half = to;
     for (size_t i = 0; i < count + count % 2; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         float value = ((float)(seed >> 40) / 8388608.0f - 1) * 1.7320508f * deviation;
-        if (f16)
-            half[i] = half_from_float(value);
-        else if (i < count)
-            f32[i] = value;
+        if (type != STORAGE_F32 || i < count) storage_put(type, value, to, i);
     }
 }
 
@@ -338,8 +329,8 @@ static bool part_random_inputs(struct wherry_session *s, const struct batch_shap
     const uint64_t piece = (uint64_t)PIECE_ELEMENTS * sizeof(float);
     void *values = host_alloc(&s->context->host, 2, piece, e); /* in the type of storage, after them f32 */
     if (!values) return false;
-    fill_random(values, s->f16, 2 * PIECE_ELEMENTS, 1, 2);
-    fill_random((char *)values + piece, false, PIECE_ELEMENTS, 1, 3);
+    fill_random(values, session_type(s), 2 * PIECE_ELEMENTS, 1, 2);
+    fill_random((char *)values + piece, STORAGE_F32, PIECE_ELEMENTS, 1, 3);
     bool ok = true;
     for (int i = 0; ok && i < s->n_groups; i++)
         for (int r = 0; ok && r < s->groups[i].n_reads; r++) {
@@ -359,7 +350,7 @@ static bool loss_random_inputs(struct wherry_session *s, const struct batch_shap
         float *values = s->input_storage;
         size_t count = (size_t)tensor_elements(&s->graph, shape, t);
         if (!s->graph.tensors[t].input) continue;
-        fill_random(values, false, count, 0.28f, 2u + (uint64_t)t);
+        fill_random(values, STORAGE_F32, count, 0.28f, 2u + (uint64_t)t);
         for (size_t i = 0; i < count; i++) values[i] += t == s->graph.input ? 0.0f : 0.5f;
         struct transfer to = session_transfer(s, shape, t, values);
         TRY(s->device->backend->buffer_write(s->device->handle, to.buffer, to.offset, to.host, to.bytes, e));
@@ -377,8 +368,8 @@ bool session_random_inputs(struct wherry_session *s, const struct batch_shape *s
         struct transfer t = session_transfer(s, shape, tensors[i], s->input_storage);
         /* A small scale of the loss, without which the scores' gradients of long sequences lie where 16-bit floats lose
          * digits. */
-        float deviation = tensors[i] == s->graph.out_gradient && s->f16 ? 8 : 1;
-        fill_random(s->input_storage, s->f16 && !s->graph.tensors[tensors[i]].f32,
+        float deviation = tensors[i] == s->graph.out_gradient && session_type(s) == STORAGE_F16 ? 8 : 1;
+        fill_random(s->input_storage, s->graph.tensors[tensors[i]].f32 ? STORAGE_F32 : session_type(s),
                     (size_t)tensor_elements(&s->graph, shape, tensors[i]), deviation, 2u + (uint64_t)i);
         TRY(s->device->backend->buffer_write(s->device->handle, t.buffer, t.offset, t.host, t.bytes, e));
     }

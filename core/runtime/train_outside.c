@@ -27,8 +27,9 @@ static bool objects_take(const struct wherry_session *s, const wherry_pass_desc 
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "ids of a training batch come from the host: set wherry_batch.ids");
     if ((out->result.buffer || out->gradient.buffer) && s->f16 && out->result_type == WHERRY_DTYPE_F32)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "this session stores f16, and its passes take and give rows as they are stored: set result_type "
-                    "to WHERRY_DTYPE_F16, or create the session with WHERRY_DTYPE_F32");
+                    "this session stores %s, and its passes take and give rows as they are stored: set result_type "
+                    "to WHERRY_DTYPE_%s, or create the session with WHERRY_DTYPE_F32",
+                    storage_name(session_type(s)), s->bf16 ? "BF16" : "F16");
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* What a session's elements are, and its weights': which of it a device has. */
 #include "runtime/types.h"
 #include "runtime/context.h"
+#include "runtime/ranges.h"
 
 static bool types_choose(struct wherry_session *s, const wherry_session_desc *desc, const struct device_limits *device,
                          struct error *e)
@@ -13,14 +14,26 @@ static bool types_choose(struct wherry_session *s, const wherry_session_desc *de
             return fail(e, WHERRY_STATUS_UNSUPPORTED,
                         "values of %s models go beyond the range of 16-bit floats (65504): use bf16 or f32",
                         s->model->info.architecture);
-        dtype = desc->training ? WHERRY_DTYPE_F32 : WHERRY_DTYPE_BF16;
-        TRY(session_note(s, e, "%s instead of f16, beyond whose range values of %s models go",
-                         desc->training ? "f32" : "bf16", s->model->info.architecture));
+        dtype = WHERRY_DTYPE_BF16;
+        TRY(session_note(s, e, "bf16 instead of f16, beyond whose range values of %s models go",
+                         s->model->info.architecture));
     }
     s->bf16 = dtype == WHERRY_DTYPE_BF16;
     s->f16 = dtype == WHERRY_DTYPE_F16 || (s->bf16 && !device->bf16);
     s->int8 = desc->weights == WHERRY_WEIGHTS_INT8;
     return true;
+}
+
+bool types_fit(struct wherry_session *s, const wherry_session_desc *desc, bool *changed, struct error *e)
+{
+    struct error cause = {0};
+    *changed = false;
+    if (session_type(s) != STORAGE_F16) return true;
+    TRY(weights_beyond_f16(s, changed, &cause, e));
+    if (!*changed) return true;
+    if (desc->dtype == WHERRY_DTYPE_F16) return fail(e, cause.status, "%.950s: use bf16, or use f32", cause.text);
+    s->bf16 = true;
+    return session_note(s, e, "bf16 instead of f16: %s", cause.text);
 }
 
 bool types_resolve(struct wherry_session *s, const wherry_session_desc *desc, const struct device_limits *device,
@@ -43,8 +56,7 @@ bool types_resolve(struct wherry_session *s, const wherry_session_desc *desc, co
     if (s->int8 && s->bf16 && !s->f16)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "int8 weights are multiplied in f32 on %s: use that dtype",
                     s->device->info.id);
-    if (s->bf16 && desc->training)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "there is no training in bf16: use f32%s",
-                    device->f16 ? " or f16" : "");
+    if (s->bf16 && !s->f16 && desc->training)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s does not train in bf16: use f32", s->device->info.id);
     return true;
 }

@@ -102,7 +102,7 @@ bool adapters_calls(const struct wherry_session *session, struct call out[ADAPTE
     static const char *const kernels[ADAPTER_KERNELS] = {"adapter_gradient", "adapter_merge"};
     for (int kernel = 0; kernel < ADAPTER_KERNELS; kernel++) {
         elements_call(session, kernels[kernel], &out[kernel]);
-        TRY(elements_runs(session, &out[kernel], session->f16, "can't train adapters", e));
+        TRY(elements_runs(session, &out[kernel], session_type(session), "can't train adapters", e));
     }
     return true;
 }
@@ -120,11 +120,11 @@ static void step_fill(const struct adapters *a, const struct adapter_launch *l, 
     *step = (struct step){.name = names[kernel],
                           .kernel = call->kernel,
                           .launch = LAUNCH_ELEMENTS,
-                          .f16 = s->f16,
                           .call = call,
                           .group = (int)kernel,
                           .flops = (40 + products) * (double)l->base_elements,
                           .items_most = (uint64_t)l->groups[kernel] * call_get(call, CONST_LOCAL_SIZE, 1)};
+    step_store(step, session_type(s));
     elements_bind(step, SLOT_BATCH, true, false, a->header, (struct range){0, ADAPTER_HEADER});
     if (kernel == MERGE) {
         elements_bind(step, SLOT_X, true, false, l->base, base);

@@ -35,7 +35,7 @@ struct bucket_kernels {
 /* Whether gradients are taken as the session stores them. */
 static bool takes(const struct wherry_session *session, wherry_wire wire)
 {
-    return wire == WHERRY_WIRE_F32 || (session->f16 && !session->bf16);
+    return wire == WHERRY_WIRE_F32 || session_type(session) == (wire == WHERRY_WIRE_F16 ? STORAGE_F16 : STORAGE_BF16);
 }
 
 bool bucket_kernels_takes(const struct bucket_kernels *k)
@@ -49,14 +49,17 @@ bool bucket_calls(const struct wherry_session *session, wherry_wire wire, struct
     static const char *const names[BUCKET_CALLS] = {"bucket_add",  "bucket_take", "bucket_scan",  "bucket_pack",
                                                     "bucket_pack", "bucket_sum",  "bucket_unpack"};
     for (int i = 0; i < BUCKET_CALLS; i++) {
-        const bool f16 = wire == WHERRY_WIRE_F16 && i != CALL_FLOATS;
+        static const uint32_t forms[] = {
+            [WHERRY_WIRE_F32] = WIRE_FORM_F32, [WHERRY_WIRE_F16] = WIRE_FORM_F16, [WHERRY_WIRE_BF16] = WIRE_FORM_BF16};
         elements_call(session, names[i], &out[i]);
-        if (i == CALL_TAKE || i > CALL_SCAN) call_set(&out[i], CONST_FORM, f16 ? WIRE_FORM_F16 : WIRE_FORM_F32);
+        if (i == CALL_TAKE || i > CALL_SCAN)
+            call_set(&out[i], CONST_FORM, i == CALL_FLOATS ? WIRE_FORM_F32 : forms[wire]);
         if (i == CALL_TAKE && !takes(session, wire)) {
             out[i].kernel = NULL;
             continue;
         }
-        TRY(elements_runs(session, &out[i], bucket_stored(i) && session->f16, "can't exchange gradients", e));
+        TRY(elements_runs(session, &out[i], bucket_stored(i) ? session_type(session) : STORAGE_F32,
+                          "can't exchange gradients", e));
     }
     return true;
 }
@@ -97,7 +100,8 @@ static void add_fill(struct bucket_kernels *k, const struct launch_range *l, int
     const struct segment *first = &k->arena->segments[l->first];
     const struct slab *slab = &k->arena->slabs[first->slab];
     struct step *step = step_begin(k, CALL_ADD, 1);
-    step->f16 = s->f16 && !joins && !segment_adapts(first); /* sums are floats, as adapters' gradients */
+    step_store(step, joins || segment_adapts(first) ? STORAGE_F32
+                                                    : session_type(s)); /* sums are floats, as adapters' gradients */
     if (joins)
         elements_bind(step, SLOT_X, false, false, sum_of(slab, sum), l->state);
     else
@@ -111,7 +115,7 @@ static void take_fill(struct bucket_kernels *k, const struct launch_range *l)
 {
     const struct wherry_session *s = k->desc.session;
     struct step *step = step_begin(k, CALL_TAKE, 1);
-    step->f16 = s->f16;
+    step_store(step, session_type(s));
     elements_bind(step, SLOT_X, false, false, segment_gradients(s, k->arena, &k->arena->segments[l->first]),
                   l->gradients);
     elements_bind(step, SLOT_IDS, true, false, k->arena->tables, l->table);

@@ -35,7 +35,7 @@ struct bucket_operation {
     uint64_t at;
 };
 
-/* The kernels' calls, without memory. CALL_TAKE's has no kernel where f16 is sent and f32 stored. */
+/* The kernels' calls, without memory. CALL_TAKE's has no kernel where 16 bits are sent and others stored. */
 enum bucket_call { CALL_ADD, CALL_TAKE, CALL_SCAN, CALL_PACK, CALL_FLOATS, CALL_SUM, CALL_UNPACK, BUCKET_CALLS };
 bool bucket_calls(const struct wherry_session *session, wherry_wire wire, struct call out[BUCKET_CALLS],
                   struct error *e);

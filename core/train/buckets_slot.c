@@ -22,7 +22,7 @@ static const uint64_t sign = 1;
 
 static uint64_t message_words(wherry_wire wire, uint64_t floats)
 {
-    return wire == WHERRY_WIRE_F16 ? WIRE_ROUND + round_up((floats + 1) / 2, WIRE_ROUND) : round_up(floats, WIRE_ROUND);
+    return wire != WHERRY_WIRE_F32 ? WIRE_ROUND + round_up((floats + 1) / 2, WIRE_ROUND) : round_up(floats, WIRE_ROUND);
 }
 
 struct slot_layout slot_layout_of(uint64_t floats, uint32_t processes, int parts, wherry_wire wire)

@@ -26,7 +26,7 @@ bool trainer_change_end(struct wherry_trainer *t, double loss, wherry_step_resul
     struct optimizer_result done;
     const double scale = optimizer_scale(t->optimizer);
     TRY(optimizer_step_end(t->optimizer, &done, e) && session_passes_wait(t->session, e));
-    if (done.skipped && (!t->session->f16 || scale <= 1))
+    if (done.skipped && (session_type(t->session) != STORAGE_F16 || scale <= 1))
         return fail(e, WHERRY_STATUS_VERIFY_FAILED,
                     "a gradient is not finite, at a loss of %s and a loss scale of %s: no weight was changed. Take the "
                     "last checkpoint and a smaller learning rate; wherry_trainer_check tells whether the device is "

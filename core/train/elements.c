@@ -12,11 +12,11 @@ void elements_call(const struct wherry_session *s, const char *kernel, struct ca
     call_set(out, CONST_LOCAL_SIZE, local);
 }
 
-bool elements_runs(const struct wherry_session *s, const struct call *call, bool f16, const char *fails,
+bool elements_runs(const struct wherry_session *s, const struct call *call, enum storage type, const char *fails,
                    struct error *e)
 {
     char reason[256];
-    return s->device->backend->supports(s->device->handle, call, f16, reason, sizeof reason) ||
+    return s->device->backend->supports(s->device->handle, call, type, reason, sizeof reason) ||
            fail(e, WHERRY_STATUS_UNSUPPORTED, "%s %s: %s", s->device->info.id, fails, reason);
 }
 

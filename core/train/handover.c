@@ -36,11 +36,11 @@ static bool call_make(struct handover *h, int kernel, const char *name, struct e
     h->steps[kernel] = (struct step){.name = name,
                                      .kernel = name,
                                      .launch = LAUNCH_ELEMENTS,
-                                     .f16 = s->f16,
                                      .call = call,
                                      .group = kernel,
                                      .items_most = (uint64_t)HANDOVER_GROUPS * call_get(call, CONST_LOCAL_SIZE, 1)};
-    return elements_runs(s, call, s->f16, "can't give rows to the loss", e);
+    step_store(&h->steps[kernel], session_type(s));
+    return elements_runs(s, call, session_type(s), "can't give rows to the loss", e);
 }
 
 static void bind(struct handover *h, int kernel, uint8_t slot, bool words, bool written, struct buffer *buffer,
@@ -188,7 +188,8 @@ bool handover_wait(struct handover *h, struct error *e)
     for (int i = 0; i < HANDOVER_GROUPS; i++)
         if (!isfinite(h->flags[i]))
             return fail(e, WHERRY_STATUS_VERIFY_FAILED, "the output is not finite: %s",
-                        h->session->f16 ? "16-bit storage may have overflowed, so scale the loss down or try f32"
-                                        : "`wherry verify` names the kernel that is wrong on this device");
+                        session_type(h->session) == STORAGE_F16
+                            ? "16-bit storage may have overflowed, so scale the loss down or try f32"
+                            : "`wherry verify` names the kernel that is wrong on this device");
     return true;
 }

@@ -117,7 +117,9 @@ struct optimizer *optimizer_create(struct wherry_session *session, const struct 
     if (!o) return NULL;
     o->session = session;
     o->options = *options;
-    o->state.scale = !session->f16 ? 1 : options->loss_scale > 0 ? options->loss_scale : FIRST_SCALE;
+    o->state.scale = session_type(session) != STORAGE_F16 ? 1
+                     : options->loss_scale > 0            ? options->loss_scale
+                                                          : FIRST_SCALE;
     o->options.accumulates |= o->options.sums > 0;
     if (!o->options.clean_steps) o->options.clean_steps = CLEAN_STEPS;
     if (plan(o, e)) return o;
@@ -272,11 +274,11 @@ bool optimizer_step_begin(struct optimizer *o, double learning_rate, struct erro
     return true;
 }
 
-/* Half the scale, or twice as much after enough clean steps. Without one it stays at 1. */
+/* Half the scale, or twice as much after enough clean steps. Where the type has the range it stays at 1. */
 static void scale_update(struct optimizer *o, bool skipped)
 {
     struct optimizer_state *state = &o->state;
-    if (!o->session->f16) return;
+    if (session_type(o->session) != STORAGE_F16) return;
     state->clean = skipped ? 0 : state->clean + 1;
     if (skipped && state->scale > 1) state->scale /= 2;
     if (state->clean < o->options.clean_steps) return;

@@ -31,7 +31,7 @@ bool optimizer_calls_make(struct optimizer *o, enum way way, struct error *e)
         struct call *call = &o->ways[way].calls[phase];
         elements_call(o->session, kernels[phase], call);
         call_set(call, CONST_FORM, forms[phase]);
-        TRY(elements_runs(o->session, call, o->session->f16, "can't change weights", e));
+        TRY(elements_runs(o->session, call, session_type(o->session), "can't change weights", e));
     }
     return true;
 }
@@ -46,11 +46,11 @@ static void step_begin(struct optimizer *o, enum way way, enum phase phase, uint
     *step = (struct step){.name = names[phase],
                           .kernel = call->kernel,
                           .launch = LAUNCH_ELEMENTS,
-                          .f16 = o->session->f16,
                           .call = call,
                           .group = phase,
                           .flops = flops,
                           .items_most = (uint64_t)groups * call_get(call, CONST_LOCAL_SIZE, 1)};
+    step_store(step, session_type(o->session));
     elements_bind(step, SLOT_BATCH, true, false, o->header, (struct range){0, o->header_bytes});
 }
 
@@ -62,15 +62,15 @@ static void launch_fill(struct optimizer *o, enum way way, enum phase phase, con
     const struct segment *first = &o->arena.segments[l->first];
     const struct slab *slab = &o->arena.slabs[first->slab];
     const bool adds = phase == PHASE_ADD, moments = phase == PHASE_STEP, direct = way == WAY_DIRECT;
-    const bool leaves_u = moments && optimizer_lamb(o), f16 = s->f16 && !segment_adapts(first);
+    const bool leaves_u = moments && optimizer_lamb(o), stored = s->f16 && !segment_adapts(first);
     step_begin(o, way, phase, l->chunks, 40.0 * (double)(l->state.end - l->state.begin), step); /* as of roof_memory */
-    step->f16 = f16;
+    if (!stored) step_store(step, STORAGE_F32);
     if (adds || (moments && direct))
         elements_bind(step, SLOT_X, false, false, segment_gradients(s, &o->arena, first), l->gradients);
     if (!adds) elements_bind(step, SLOT_W, false, !leaves_u, segment_weights(s, &o->arena, first), l->weights);
     if (!adds) elements_bind(step, SLOT_BIAS, true, false, o->verdict, (struct range){0, o->verdict_bytes});
     elements_bind(step, SLOT_IDS, true, false, o->arena.tables, l->table);
-    if (!adds && f16) elements_bind(step, SLOT_SAVED, true, !leaves_u, slab->parts[ARENA_MASTER], l->state);
+    if (!adds && stored) elements_bind(step, SLOT_SAVED, true, !leaves_u, slab->parts[ARENA_MASTER], l->state);
     if (moments && slab->parts[ARENA_FIRST])
         elements_bind(step, SLOT_DELTA, true, true, slab->parts[ARENA_FIRST], l->state);
     if (!direct || (!adds && optimizer_lamb(o)))
@@ -97,7 +97,7 @@ static void add_fill(struct optimizer *o, int sum, bool joins, const struct laun
         if (b->slot == SLOT_IDS && joins) b->offset = l->joins.begin;
     }
     if (joins) step->name = "join";
-    if (joins) step->f16 = false; /* sums are floats */
+    if (joins) step_store(step, STORAGE_F32); /* sums are floats */
 }
 
 static void sums_fill(struct optimizer *o, enum way way, enum phase phase, uint32_t groups, struct step *step)

@@ -12,7 +12,7 @@
 /* A kernel of training's own; names of parts as reports have them. */
 struct own_call {
     struct call call;
-    bool f16;
+    enum storage type;
     const char *group;
 };
 enum { OWN_CALLS_MOST = 2 * 2 * PHASES + HANDOVER_CALLS + ADAPTER_KERNELS + 2 * BUCKET_CALLS };
@@ -22,9 +22,9 @@ struct own_list {
     int n;
 };
 
-static void add(struct own_list *list, const struct call *call, bool f16, const char *group)
+static void add(struct own_list *list, const struct call *call, enum storage type, const char *group)
 {
-    list->of[list->n++] = (struct own_call){*call, f16, group};
+    list->of[list->n++] = (struct own_call){*call, type, group};
 }
 
 /* In 16 bits sums of gradients and adapters are floats all the same. */
@@ -32,13 +32,14 @@ static bool optimizer_list(struct optimizer *o, struct own_list *list, struct er
 {
     static const char *const names[PHASES] = {"optimizer.accumulate", "optimizer.norm", "optimizer.step",
                                               "optimizer.ratios", "optimizer.step"};
-    const bool floats = o->session->f16 && (o->arena.adapters || o->arena.sums);
+    const enum storage type = session_type(o->session);
+    const bool floats = type != STORAGE_F32 && (o->arena.adapters || o->arena.sums);
     for (enum way way = WAY_ACCUMULATED; way < WAYS; way++) {
         TRY(optimizer_calls_make(o, way, e));
         for (enum phase phase = PHASE_ADD; phase < PHASES; phase++) {
             if (phase > PHASE_STEP && !optimizer_lamb(o)) continue;
-            add(list, &o->ways[way].calls[phase], o->session->f16, names[phase]);
-            if (floats && !phase_sums(phase)) add(list, &o->ways[way].calls[phase], false, names[phase]);
+            add(list, &o->ways[way].calls[phase], type, names[phase]);
+            if (floats && !phase_sums(phase)) add(list, &o->ways[way].calls[phase], STORAGE_F32, names[phase]);
         }
     }
     return true;
@@ -53,29 +54,36 @@ static bool own_list(const struct wherry_trainer *t, const wherry_trainer_desc *
     TRY(optimizer_list(t->optimizer, list, e));
     if (t->loss) {
         handover_calls(s, calls);
-        for (int i = 0; i < HANDOVER_CALLS; i++) add(list, &calls[i], s->f16, "handover");
+        for (int i = 0; i < HANDOVER_CALLS; i++) add(list, &calls[i], session_type(s), "handover");
     }
     if (t->lora) {
         TRY(adapters_calls(s, calls, e));
-        for (int i = 0; i < ADAPTER_KERNELS; i++) add(list, &calls[i], s->f16, "optimizer.adapters");
+        for (int i = 0; i < ADAPTER_KERNELS; i++) add(list, &calls[i], session_type(s), "optimizer.adapters");
     }
     if (!desc->exchange || desc->exchange->processes < 2) return true;
     TRY(bucket_calls(s, desc->wire, calls, e));
     for (int i = 0; i < BUCKET_CALLS; i++)
         if (calls[i].kernel && (i != CALL_SCAN || desc->wire == WHERRY_WIRE_F16))
-            add(list, &calls[i], i == CALL_TAKE && s->f16, "exchange");
-    if (s->f16) add(list, &calls[CALL_ADD], true, "exchange");
+            add(list, &calls[i], i == CALL_TAKE ? session_type(s) : STORAGE_F32, "exchange");
+    if (s->f16) add(list, &calls[CALL_ADD], session_type(s), "exchange");
     return true;
 }
 
 /* ---- programs ---- */
+
+static struct step own_step(const struct own_call *own)
+{
+    struct step step = {.name = own->group, .kernel = own->call.kernel, .call = &own->call};
+    step_store(&step, own->type);
+    return step;
+}
 
 /* Equal ones once: which of the list is the first like it. */
 static bool first_like(const struct wherry_session *s, const struct own_list *list, int index, uint64_t *hashes,
                        struct kernel_program *room, bool *first, struct error *e)
 {
     const struct own_call *own = &list->of[index];
-    const struct step step = {.name = own->group, .kernel = own->call.kernel, .f16 = own->f16, .call = &own->call};
+    const struct step step = own_step(own);
     const struct program_told told = {.step = &step};
     TRY(program_hash(s, &told, room, &hashes[index], e));
     *first = true;
@@ -91,7 +99,7 @@ static bool own_tell(const struct wherry_trainer *t, const wherry_trainer_desc *
     TRY(own_list(t, desc, list, e));
     for (int i = 0; i < list->n && more; i++) {
         const struct own_call *own = &list->of[i];
-        const struct step step = {.name = own->group, .kernel = own->call.kernel, .f16 = own->f16, .call = &own->call};
+        const struct step step = own_step(own);
         const struct program_told told = {.step = &step, .group = own->group, .launches = 1};
         TRY(first_like(t->session, list, i, hashes, room, &first, e));
         if (first) TRY(program_tell(t->session, &told, room, callback, user, &more, e));

@@ -18,7 +18,7 @@ bool sharding_check(const wherry_trainer_desc *desc, struct error *e)
 {
     if (desc->shards > TREE_SHARDS_MOST)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_trainer_desc.shards is over %d", TREE_SHARDS_MOST);
-    if ((unsigned)desc->wire > WHERRY_WIRE_F16)
+    if ((unsigned)desc->wire > WHERRY_WIRE_BF16)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_wire", (int)desc->wire);
     if (desc->exchange) TRY(exchange_check(desc->exchange, e));
     return !desc->bucket_bytes || desc->bucket_bytes >= 4096 ||
@@ -85,8 +85,9 @@ static uint64_t trainer_hash(const struct wherry_trainer *t, const wherry_traine
                               (double)t->training.dropout,
                               t->lora ? (double)t->lora->settings.alpha : 0,
                               t->lora ? (double)t->lora->settings.root : 0};
-    const uint64_t words[] = {t->seed,         t->sharding.most, desc->wire,          desc->bucket_bytes,
-                              t->session->f16, t->row_floats,    (uint64_t)a->n_slabs};
+    const uint64_t words[] = {
+        t->seed,       t->sharding.most,    desc->wire, desc->bucket_bytes, session_type(t->session),
+        t->row_floats, (uint64_t)a->n_slabs};
     uint64_t hash = hash_bytes(hash_bytes(HASH_START, numbers, sizeof numbers), words, sizeof words);
     for (int i = 0; i < a->n_segments; i++) {
         const struct segment *s = &a->segments[i];

@@ -121,7 +121,8 @@ static bool backward(struct wherry_trainer *t, size_t shard, const float *d_rows
 {
     size_t floats = count * t->row_floats;
     bool held = true;
-    for (size_t i = 0; t->session->f16 && i < floats; i++) held &= fabsf(d_rows[i]) < 65520;
+    for (size_t i = 0; t->session->f16 && i < floats; i++)
+        held &= fabsf(d_rows[i]) < storage_beyond(session_type(t->session));
     if (!held) t->sharding.results[shard].overflow = 1;
     return !held || gradients_add(t, d_rows, floats, weight, last, e);
 }

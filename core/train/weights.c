@@ -85,7 +85,7 @@ static bool weight_write(struct wherry_trainer *t, size_t index, const float *va
     if (w->info.frozen)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s is frozen: it keeps the model's values", w->info.name);
     for (size_t i = 0; i < floats; i++)
-        if (!isfinite(values[i]) || (t->session->f16 && fabsf(values[i]) >= 65520))
+        if (!isfinite(values[i]) || fabsf(values[i]) >= storage_beyond(session_type(t->session)))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: value %zu is %s, which the session's type can't hold",
                         w->info.name, i, NUMBER("%g", (double)values[i]));
     return trainer_weight_put(t, index, values, e) && (!w->adapts || adapters_merge(t->lora->adapters, e));

@@ -121,6 +121,21 @@ expect 3 'differs' "${long[@]}" --lora 3 --out cut_adapter
 expect 0 '' "${long[@]}" --lora 2 --out cut_adapter
 check cmp whole_adapter/adapter_model.safetensors cut_adapter/adapter_model.safetensors
 set +m
+# In bf16 a checkpoint has the floats that are trained.
+narrow=("$wherry" train --model model --device reference --dtype bf16 --quiet --no-check --dropout 0.1 --lr 3e-3 "${pairs[@]}" --steps 60 --save-every 5)
+expect 0 '' "${narrow[@]}" --out whole_narrow
+"${narrow[@]}" --out cut_narrow 2>err &
+process=$!
+for ((tries = 0; tries < 3000; tries++)); do
+    if kept cut_narrow.checkpoints || ! kill -0 $process 2>/dev/null; then break; fi
+    sleep 0.02
+done
+kill -KILL $process 2>/dev/null
+wait $process
+check kept cut_narrow.checkpoints
+expect 0 '' "${narrow[@]}" --out cut_narrow
+check cmp whole_narrow/model.safetensors cut_narrow/model.safetensors
+
 # What somebody else put into a folder stays, and checkpoints beside it.
 mkdir -p filled filled.checkpoints/step-000000010
 touch filled/mine filled.checkpoints/step-000000010/kept

@@ -26,7 +26,8 @@ static float message_float(const struct cpu_step *s, const uint32_t *message, si
 {
     if (s->value[CONST_FORM] == WIRE_FORM_F32) return bits_float(message[i]);
     const uint16_t half = (uint16_t)(message[WIRE_ROUND + i / 2] >> 16 * (i % 2));
-    return scaled(half_to_float(half), (int)message[WIRE_HEAD_EXPONENT]) * bits_float(message[WIRE_HEAD_FACTOR]);
+    const float x = s->value[CONST_FORM] == WIRE_FORM_F16 ? half_to_float(half) : bf16_to_float(half);
+    return scaled(x, (int)message[WIRE_HEAD_EXPONENT]) * bits_float(message[WIRE_HEAD_FACTOR]);
 }
 
 /* An item's message, and its elements. */
@@ -73,6 +74,12 @@ static int exponent_of(const struct cpu_step *s, const struct part *p)
     return largest > 0 ? (bits > 1 ? bits : 1) - 126 - 15 : 0;
 }
 
+static uint32_t pair_of(const struct cpu_step *s, float low, float high, int exponent)
+{
+    if (s->value[CONST_FORM] == WIRE_FORM_BF16) return bf16_from_float(low) | (uint32_t)bf16_from_float(high) << 16;
+    return half_from_float(scaled(low, -exponent)) | (uint32_t)half_from_float(scaled(high, -exponent)) << 16;
+}
+
 /* Pairs of a message, behind whose last float is 0. */
 static void pack_run(const struct cpu_step *s, size_t item, float *scratch)
 {
@@ -88,7 +95,7 @@ static void pack_run(const struct cpu_step *s, size_t item, float *scratch)
         for (size_t i = p.begin; i < p.end; i++) to[i] = float_bits(x[element_at(s, p.first + i)]);
         return;
     }
-    const int exponent = exponent_of(s, &p);
+    const int exponent = s->value[CONST_FORM] == WIRE_FORM_F16 ? exponent_of(s, &p) : 0;
     if (item % PARTS == 0) {
         memset(to, 0, WIRE_ROUND * sizeof *to);
         to[WIRE_HEAD_EXPONENT] = (uint32_t)exponent;
@@ -96,8 +103,7 @@ static void pack_run(const struct cpu_step *s, size_t item, float *scratch)
     }
     for (size_t i = p.begin; i < p.end; i += 2) {
         const float low = x[element_at(s, p.first + i)], high = i + 1 < p.count ? x[element_at(s, p.first + i + 1)] : 0;
-        to[WIRE_ROUND + i / 2] =
-            half_from_float(scaled(low, -exponent)) | (uint32_t)half_from_float(scaled(high, -exponent)) << 16;
+        to[WIRE_ROUND + i / 2] = pair_of(s, low, high, exponent);
     }
 }
 

@@ -210,13 +210,14 @@ extern "C" {
 typedef struct wherry_session wherry_session;
 
 typedef enum wherry_dtype {
-    WHERRY_DTYPE_DEFAULT = 0, /* f16 on a GPU that stores it and a model that fits (beyond_f16), else bf16 or f32 */
+    WHERRY_DTYPE_DEFAULT = 0, /* f32; on a GPU that stores 16-bit floats f16, or bf16 where a model's weights, or
+                               * its architecture's values (beyond_f16), go beyond the range of f16; a note says so */
     WHERRY_DTYPE_F32,
     WHERRY_DTYPE_F16, /* stored in 16 bits; sums, statistics and softmax in f32 */
-    /* The upper half of a float: the range of f32, for models whose values f16 can't hold, and 8 digits. For inference
-     * on devices that say so (wherry_device_limits.bf16). Stored in 16 bits, rounded to nearest even, as f16 is, where
+    /* The upper half of a float: the range of f32, for models whose values f16 can't hold, and 8 digits. On
+     * devices that say so (wherry_device_limits.bf16). Stored in 16 bits, rounded to nearest even, as f16 is, where
      * 16-bit floats can be stored; the device "cpu", on processors with AVX512-BF16 or AMX, stores weights of products
-     * in bf16 and rounds what is multiplied, in attention too, and all else is f32 there. */
+     * in bf16 and rounds what is multiplied, in attention too, and all else is f32 there; it does not train so. */
     WHERRY_DTYPE_BF16
 } wherry_dtype;
 
@@ -387,10 +388,11 @@ typedef bool (*wherry_progress)(const char *what, size_t done, size_t total, voi
 
 /* Allocates device memory, uploads weights, compiles kernels (or loads them from the cache), records the step. After
  * this, encode allocates and compiles nothing. `progress` and `info` may be NULL. A weight that is NaN or infinite is
- * WHERRY_STATUS_BAD_FORMAT, one that f16 or bf16 can't hold WHERRY_STATUS_UNSUPPORTED; the message names tensor, place
- * and value. The first session that is prepared on a device has it make words of a random number and reads them back:
- * WHERRY_STATUS_VERIFY_FAILED where kernels or copies do nothing (a null driver, or one that only compiles; everything
- * is compiled then, and in the cache). */
+ * WHERRY_STATUS_BAD_FORMAT, one that bf16 can't hold WHERRY_STATUS_UNSUPPORTED; the message names tensor, place and
+ * value (one beyond f16 is that already of wherry_session_create, where f16 was asked for). The first session that is
+ * prepared on a device has it make words of a random number and reads them back: WHERRY_STATUS_VERIFY_FAILED where
+ * kernels or copies do nothing (a null driver, or one that only compiles; everything is compiled then, and in the
+ * cache). */
 WHERRY_API wherry_status wherry_session_prepare(wherry_session *session, wherry_progress progress, void *user,
                                                 wherry_prepare_info *info);
 

@@ -128,8 +128,7 @@ typedef struct wherry_model_config {
     /* WHERRY_HEAD_VOCABULARY: there are weights, a pooler's among them, that tell whether the second part of a pair
      * comes after the first in one text (BertForPreTraining). */
     bool next_sentence;
-    /* Values go beyond the range of f16: sessions of it are refused, and by default they are of bf16, or, to train, of
-     * f32. */
+    /* Values go beyond the range of f16: sessions of it are refused, and by default they are of bf16. */
     bool beyond_f16;
 } wherry_model_config;
 

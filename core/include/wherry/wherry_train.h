@@ -83,7 +83,7 @@ typedef struct wherry_optimizer_desc {
     float momentum;   /* SGD */
     float max_norm;   /* gradients are scaled so that their norm over all weights is at most this; 0: they are not */
     float loss_scale; /* f16: the first one, a power of two; 0: 65536. It doubles after 2000 steps and halves where
-                         a gradient is not finite */
+                         a gradient is not finite. f32, bf16: always 1 */
     bool decay_all;   /* false: biases and layernorms do not decay */
     /* The rate of a layer is this times that of the layer above, of the embeddings this times that of the first layer;
      * heads have the whole rate. 0: 1. */
@@ -156,8 +156,9 @@ typedef struct wherry_exchange {
 
 typedef enum wherry_wire {
     WHERRY_WIRE_F32 = 0,
-    WHERRY_WIRE_F16 /* gradients are rounded to 16-bit floats, each piece scaled by a power of two, and summed in f32;
-                       of two processes with a batch each, what the session stores in 16 bits goes as it is */
+    WHERRY_WIRE_F16, /* gradients are rounded to 16-bit floats, each piece scaled by a power of two, and summed in f32;
+                        of two processes with a batch each, what the session stores in f16 goes as it is */
+    WHERRY_WIRE_BF16 /* the same rounded to bf16, without scaling; what the session stores in bf16 goes as it is */
 } wherry_wire;
 
 typedef struct wherry_trainer_desc {
@@ -183,7 +184,7 @@ typedef struct wherry_trainer wherry_trainer;
 /* Makes the session to train with, of `session`, which may name everything but `only` and keep_intermediates;
  * session.training NULL: that of zeros, without dropout. Losses of embeddings normalize by themselves where they need
  * it. The descriptors are copied; context, device and model must outlive the trainer. The model stays what it is: the
- * trainer has weights of its own, on the device, in f32 (and in f16 for the kernels of f16 sessions). */
+ * trainer has weights of its own, on the device, in f32 (and in 16 bits for the kernels of f16 and bf16 sessions). */
 WHERRY_API wherry_status wherry_trainer_create(wherry_context *context, wherry_device *device,
                                                const wherry_model *model, const wherry_session_desc *session,
                                                const wherry_trainer_desc *desc, wherry_trainer **out);

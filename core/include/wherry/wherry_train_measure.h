@@ -15,7 +15,7 @@ extern "C" {
 typedef struct wherry_train_memory {
     uint32_t struct_size; /* set by the caller */
     uint64_t weights;     /* that kernels read; in f32 these are what is trained, too */
-    uint64_t masters;     /* f16: what is trained, in f32 */
+    uint64_t masters;     /* f16, bf16: what is trained, in f32 */
     uint64_t moments;     /* of the optimizer */
     uint64_t gradients;   /* of one batch, in the session's type */
     uint64_t accumulated; /* of a step, in f32 */

@@ -25,7 +25,7 @@ WHERRY_API wherry_status wherry_forward(wherry_session *session, const wherry_ba
 /* Backward pass of the last wherry_forward: `gradient` is that of the loss by its output, of the same shape.
  * `x_gradient` gets the one by x [tokens][hidden] (a stack's; NULL: it is not copied). Gradients of the weights are
  * read with wherry_gradient_read; each backward pass overwrites them. In f16 the caller scales the loss so that
- * gradients neither vanish nor overflow. */
+ * gradients neither vanish nor overflow; f32 and bf16 have the range. */
 WHERRY_API wherry_status wherry_backward(wherry_session *session, const float *gradient, size_t gradient_floats,
                                          float *x_gradient, size_t x_gradient_floats);
 
@@ -33,8 +33,8 @@ struct wherry_vulkan_submit; /* wherry_vulkan.h */
 struct wherry_opencl_submit; /* wherry_opencl.h */
 
 /* The device's own objects, of the API of the session's device; both NULL: none. Of their members a pass has no `ids`,
- * a forward pass no `gradient`, a backward pass no `result`. Rows are in the session's type: of f16, result_type is
- * WHERRY_DTYPE_F16. */
+ * a forward pass no `gradient`, a backward pass no `result`. Rows are in the session's type: of f16 and bf16 that
+ * is result_type. */
 typedef struct wherry_pass_desc {
     uint32_t struct_size;
     const struct wherry_vulkan_submit *vulkan;
