@@ -342,6 +342,16 @@ static void lower_rungs(const char *id, const char *rungs[RUNG_COUNT])
         if (has & RUNG_BIT(r)) rungs[n++] = rung_name((enum rung)r);
 }
 
+/* Whether products of bf16 may go to cooperative matrices. */
+static bool has_bf16_matrices(const char *id)
+{
+    wherry_device *device;
+    if (wherry_device_open(context, id, &device)) return false;
+    bool has = device->backend->limits(device->handle)->coopmat_bf16;
+    wherry_device_close(device);
+    return has;
+}
+
 /* Whether WHERRY_TEST_NAMES has a case. */
 static bool has_words(const struct test_case *c)
 {
@@ -375,8 +385,8 @@ enum { KINDS = 6 };
 static const struct {
     wherry_dtype dtype;
     bool train;
-} kinds[KINDS] = {
-    {WHERRY_DTYPE_F32}, {WHERRY_DTYPE_F16}, {WHERRY_DTYPE_F32, true}, {WHERRY_DTYPE_F16, true}, {WHERRY_DTYPE_BF16}, {WHERRY_DTYPE_BF16, true}};
+} kinds[KINDS] = {{WHERRY_DTYPE_F32},       {WHERRY_DTYPE_F16},  {WHERRY_DTYPE_F32, true},
+                  {WHERRY_DTYPE_F16, true}, {WHERRY_DTYPE_BF16}, {WHERRY_DTYPE_BF16, true}};
 
 /* All cases of a shape on a device, which are `n` more. */
 static size_t add_shape(const char *device, const struct shape *s, int argc, struct test_case *cases)
@@ -390,6 +400,7 @@ static size_t add_shape(const char *device, const struct shape *s, int argc, str
     char both[256];
     if (!all && !words && !host) return 0;
     lower_rungs(device, rungs);
+    const bool matrices = has_bf16_matrices(device);
     for (size_t p = 0; p < 3; p++)
         for (size_t kind = 0; kind < KINDS; kind++) {
             wherry_dtype dtype = kinds[kind].dtype;
@@ -408,8 +419,11 @@ static size_t add_shape(const char *device, const struct shape *s, int argc, str
                 n += add(&cases[n], device, s, p, dtype, train, layout, few ? "tiled" : NULL); /* not a library's */
                 /* What is forced has kernels in the plan flash. */
                 for (int r = 0; rungs[r] && !few && narrow && p == 0; r++)
-                    if (!bf16 || strcmp(rungs[r], "coopmat")) /* which are of f16 */
+                    if (!bf16 || strcmp(rungs[r], "coopmat"))
                         n += add(&cases[n], device, s, p, dtype, train, layout, rungs[r]);
+                /* Which nobody has measured yet: by itself a session may leave them out. */
+                if (bf16 && matrices && !few && p == 0)
+                    n += add(&cases[n], device, s, p, dtype, train, layout, "coopmat");
             }
         }
     return n;
