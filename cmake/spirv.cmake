@@ -1,5 +1,5 @@
 # Shaders that name an extension which older compilers lack, and their committed SPIR-V. Included by kernels.cmake, and a script:
-# cmake -DMODE=list -P spirv.cmake                 prints the names of these shaders
+# cmake -DMODE=list -P spirv.cmake                 prints the names of their modules, <shader>_<type>
 # cmake -DMODE=hash [-DNAME=<shader>] -P spirv.cmake   prints lines "<hash> <shader>" as shaders/spirv/manifest has them
 # cmake -DMODE=check [-DNAME=<shader>] -P spirv.cmake  fails when a committed module was not built from this source
 cmake_policy(SET CMP0007 NEW)
@@ -20,6 +20,16 @@ function(spirv_shaders result)
         endif()
     endforeach()
     set(${result} "${names}" PARENT_SCOPE)
+endfunction()
+
+# The types that such a shader has modules of: those that name the extension of bf16 have one of it.
+function(spirv_types name result)
+    file(STRINGS "${spirv_root}/shaders/${name}.comp" lines REGEX "^#extension GL_EXT_bfloat16")
+    set(types f16)
+    if(lines)
+        list(APPEND types bf16)
+    endif()
+    set(${result} "${types}" PARENT_SCOPE)
 endfunction()
 
 # The text of a file with all that it includes, each once.
@@ -75,10 +85,13 @@ function(spirv_check name)
     if(EXISTS ${spirv_root}/shaders/spirv/manifest)
         file(STRINGS ${spirv_root}/shaders/spirv/manifest lines REGEX "^${hash} ${name}$")
     endif()
-    if(NOT lines OR NOT EXISTS ${spirv_root}/shaders/spirv/${name}_f16.spv)
-        message(FATAL_ERROR "shaders/spirv/${name}_f16.spv was not built from this shaders/${name}.comp: "
-            "run scripts/spirv.sh with a glslc that knows GL_NV_cooperative_matrix2 (shaderc 2025 or newer), and commit what it writes")
-    endif()
+    spirv_types(${name} types)
+    foreach(type IN LISTS types)
+        if(NOT lines OR NOT EXISTS ${spirv_root}/shaders/spirv/${name}_${type}.spv)
+            message(FATAL_ERROR "shaders/spirv/${name}_${type}.spv was not built from this shaders/${name}.comp: "
+                "run scripts/spirv.sh with a glslc that knows GL_NV_cooperative_matrix2 and GL_EXT_bfloat16 (shaderc 2026 or newer), and commit what it writes")
+        endif()
+    endforeach()
 endfunction()
 
 if(DEFINED MODE)
@@ -92,7 +105,10 @@ if(DEFINED MODE)
             spirv_hash(${name} hash)
             execute_process(COMMAND ${CMAKE_COMMAND} -E echo "${hash} ${name}")
         else()
-            execute_process(COMMAND ${CMAKE_COMMAND} -E echo "${name}")
+            spirv_types(${name} types)
+            foreach(type IN LISTS types)
+                execute_process(COMMAND ${CMAKE_COMMAND} -E echo "${name}_${type}")
+            endforeach()
         endif()
     endforeach()
 endif()

@@ -4,6 +4,12 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#if BF16
+#extension GL_EXT_bfloat16 : require
+#define OPERAND bfloat16_t
+#else
+#define OPERAND float16_t
+#endif
 #pragma use_vulkan_memory_model
 /* The matrix products of gemm.comp on a device's matrix units, in 16 bits and added in f32: the same arguments, forms
  * and epilogues, for rows of multiples of 8 elements (ALIGNED).
@@ -359,8 +365,8 @@ void main()
         if (more || LOADS_ALWAYS) fetch_stage(k0 + TILE_K, depth, row0, row_end, column0, column_end);
         UNROLL
         for (uint k = 0; k < STEP_K; k += MATRIX_K) {
-            coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[MATRICES_M];
-            coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
+            coopmat<OPERAND, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[MATRICES_M];
+            coopmat<OPERAND, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
             const uint of_stage = share * STEP_K + k;
             UNROLL
             for (uint i = 0; i < MATRICES_M; i++) {

@@ -4,6 +4,12 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#if BF16
+#extension GL_EXT_bfloat16 : require
+#define OPERAND bfloat16_t
+#else
+#define OPERAND float16_t
+#endif
 #pragma use_vulkan_memory_model
 /* The weights of words of gemm_pool.comp, the same arguments and results, on a device's matrix units, in 16 bits and
  * added in f32: for K a multiple of 8.
@@ -134,8 +140,8 @@ void main()
             fetch_stage(k0 + TILE_K, first, row0, length, column0); /* after the last one, its last vectors again */
             UNROLL
             for (uint k = 0; k < TILE_K; k += MATRIX_K) {
-                coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[MATRICES_M];
-                coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> c;
+                coopmat<OPERAND, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[MATRICES_M];
+                coopmat<OPERAND, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> c;
                 UNROLL
                 for (uint i = 0; i < MATRICES_M; i++)
                     coopMatLoad(a[i], stages, (piece_m + i * MATRIX_M) * PITCH + k / 8, PITCH,

@@ -329,7 +329,7 @@ static bool named(const struct shape *s, int argc, char **argv)
 /* A device, opened once for all its shapes: drivers take long to open. */
 struct tested {
     const char *id;
-    bool gpu, f16;
+    bool gpu, f16, bf16_matrices;  /* products of bf16 may go to cooperative matrices */
     const char *rungs[RUNG_COUNT]; /* NULL: no more */
 };
 
@@ -341,6 +341,7 @@ static void lower_rungs(struct tested *t)
     if (wherry_device_open(context, t->id, &device)) return;
     uint32_t has = device->backend->limits(device->handle)->rungs;
     bool cpu = device->backend->limits(device->handle)->cpu;
+    t->bf16_matrices = device->backend->limits(device->handle)->coopmat_bf16;
     wherry_device_close(device);
     while (highest > 0 && !(has & RUNG_BIT(highest))) highest--;
     for (int r = cpu ? 1 : 0; r < highest + cpu; r++)
@@ -420,8 +421,11 @@ static size_t add_shape(const struct tested *t, const struct shape *s, int argc,
                 n += add(&cases[n], device, s, p, dtype, train, layout, few ? "tiled" : NULL); /* not a library's */
                 /* What is forced has kernels in the plan flash. */
                 for (int r = 0; rungs[r] && !few && narrow && p == 0; r++)
-                    if (!bf16 || strcmp(rungs[r], "coopmat")) /* which are of f16 */
+                    if (!bf16 || strcmp(rungs[r], "coopmat"))
                         n += add(&cases[n], device, s, p, dtype, train, layout, rungs[r]);
+                /* Which nobody has measured yet: by itself a session may leave them out. */
+                if (bf16 && matrices && !few && p == 0)
+                    n += add(&cases[n], device, s, p, dtype, train, layout, "coopmat");
             }
         }
     return n;

@@ -259,7 +259,7 @@ static void trains_in_bf16(void **state)
         bool few = strchr(devices[d], ':') && !support_is_gpu(context, devices[d]);
         if (!support_has_f16(context, devices[d])) continue;
         check_bf16(devices[d], "contrastive");
-        if (!few || !strncmp(devices[d], "opencl", 6)) check_bf16(devices[d], "masked");
+        if (!few) check_bf16(devices[d], "masked");
     }
 }
 

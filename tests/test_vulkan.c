@@ -590,6 +590,7 @@ static void test_kernels(void **state)
     for (size_t i = 0; vulkan_kernel(i, &kernel); i++) {
         if (kernel.type != STORAGE_F32 && !limits->f16) continue;
         if (kernel.matrices && !limits->coopmat_m) continue;
+        if (kernel.matrices && kernel.type == STORAGE_BF16 && !limits->coopmat_bf16) continue;
         assert_true(n < MAX);
         steps[n] = w->steps[1];
         steps[n].name = steps[n].kernel = kernel.name;
@@ -998,6 +999,7 @@ static void test_validation(void **state)
         .saturatingAccumulation = saturates, .scope = whose                                                            \
     }
 #define F16 VK_COMPONENT_TYPE_FLOAT16_KHR
+#define BF16 COMPONENT_TYPE_BFLOAT16
 #define F32 VK_COMPONENT_TYPE_FLOAT32_KHR
 #define I8 (VkComponentTypeKHR) VK_COMPONENT_TYPE_SINT8_NV
 #define I32 (VkComponentTypeKHR) VK_COMPONENT_TYPE_SINT32_NV
@@ -1006,14 +1008,20 @@ static void test_validation(void **state)
 
 // clang-format off
 static const struct {
-    VkCooperativeMatrixPropertiesKHR shapes[6];
+    VkCooperativeMatrixPropertiesKHR shapes[8];
     uint32_t count, m, n, k;
-    bool f16_sums;
+    bool f16_sums, bf16;
 } drivers[] = {
     /* NVIDIA, H200 */
     {{SHAPE(16, 8, 8, F16, F32, 0, SUBGROUP), SHAPE(16, 16, 16, F16, F16, 0, SUBGROUP),
       SHAPE(16, 8, 16, F16, F32, 0, SUBGROUP), SHAPE(16, 16, 16, F16, F32, 0, SUBGROUP),
       SHAPE(16, 8, 16, F16, F16, 0, SUBGROUP), SHAPE(16, 16, 32, I8, I32, 0, SUBGROUP)}, 6, 16, 16, 16, true},
+    /* The same with VK_KHR_shader_bfloat16; of another shape, and with other sums, they are of no use. */
+    {{SHAPE(16, 8, 8, F16, F32, 0, SUBGROUP), SHAPE(16, 16, 16, F16, F16, 0, SUBGROUP),
+      SHAPE(16, 8, 16, BF16, F32, 0, SUBGROUP), SHAPE(16, 16, 16, F16, F32, 0, SUBGROUP),
+      SHAPE(16, 16, 16, BF16, F32, 0, SUBGROUP)}, 5, 16, 16, 16, true, true},
+    {{SHAPE(16, 16, 16, F16, F16, 0, SUBGROUP), SHAPE(16, 8, 16, BF16, F32, 0, SUBGROUP),
+      SHAPE(16, 16, 16, F16, F32, 0, SUBGROUP), SHAPE(16, 16, 16, BF16, BF16, 0, SUBGROUP)}, 4, 16, 16, 16, true},
     /* Intel */
     {{SHAPE(8, 16, 16, F16, F32, 0, SUBGROUP), SHAPE(8, 16, 16, F16, F16, 0, SUBGROUP),
       SHAPE(8, 16, 32, I8, I32, 0, SUBGROUP)}, 3, 8, 16, 16, true},
@@ -1034,7 +1042,7 @@ static void test_shapes(void **state)
     (void)state;
     for (size_t d = 0; d < sizeof drivers / sizeof *drivers; d++)
         for (uint32_t turn = 0; turn < 6; turn++) {
-            VkCooperativeMatrixPropertiesKHR turned[6];
+            VkCooperativeMatrixPropertiesKHR turned[8];
             struct device_limits limits = {0};
             for (uint32_t i = 0; i < drivers[d].count; i++)
                 turned[(i + turn) % drivers[d].count] = drivers[d].shapes[i];
@@ -1043,6 +1051,7 @@ static void test_shapes(void **state)
             assert_int_equal(limits.coopmat_n, drivers[d].n);
             assert_int_equal(limits.coopmat_k, drivers[d].k);
             assert_int_equal(limits.coopmat_f16_sums, drivers[d].f16_sums);
+            assert_int_equal(limits.coopmat_bf16, drivers[d].bf16);
         }
 }
 

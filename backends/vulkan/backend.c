@@ -31,6 +31,11 @@ static bool vulkan_supports(struct backend_device *d, const struct call *call, e
                  d->physical.info.name);
         return false;
     }
+    if (kernel.matrices && type == STORAGE_BF16 && !limits->coopmat_bf16) {
+        snprintf(reason, reason_size, "%s lacks cooperative matrices of bf16 (VK_KHR_shader_bfloat16)",
+                 d->physical.info.name);
+        return false;
+    }
     uint32_t local = call_get(call, CONST_LOCAL_SIZE, 1);
     if (kernel.matrices && local % limits->coopmat_subgroup) {
         snprintf(reason, reason_size, "work-groups of %u work-items; cooperative matrices need full sub-groups of %u",

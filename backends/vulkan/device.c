@@ -245,7 +245,7 @@ static bool device_wrap(struct backend_device *d, const wherry_vulkan_desc *give
         p->limits.coopmat_m = p->limits.coopmat_n = p->limits.coopmat_k = 0;
         p->limits.rungs &= ~RUNG_BIT(RUNG_COOPMAT);
     }
-    p->limits.coopmat2 = false;
+    p->limits.coopmat2 = p->limits.coopmat_bf16 = false;
     p->feedback = p->feedback && p->api >= VK_API_VERSION_1_3;
     for (size_t i = 0; i < desc->device_extension_count; i++) {
         if (!strcmp(desc->device_extensions[i], VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME)) p->feedback = true;

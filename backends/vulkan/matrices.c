@@ -15,8 +15,8 @@ static bool listed(const VkExtensionProperties *list, uint32_t count, const char
     return false;
 }
 
-/* The features as a chain, those of VK_NV_cooperative_matrix2 last. */
-static void features_chain(struct matrix_features *f, bool more)
+/* The features as a chain, with those of VK_NV_cooperative_matrix2 and VK_KHR_shader_bfloat16 where there are such. */
+static void features_chain(struct matrix_features *f, bool more, bool bf16)
 {
     *f = (struct matrix_features){
         .memory_model.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
@@ -26,9 +26,11 @@ static void features_chain(struct matrix_features *f, bool more)
         .maintenance.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES,
         .maintenance.pNext = &f->matrices,
         .matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
-        .matrices.pNext = more ? &f->more : NULL,
         .more.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV,
+        .bf16.sType = STRUCTURE_TYPE_BFLOAT16_FEATURES,
     };
+    if (bf16) f->matrices.pNext = &f->bf16;
+    if (more) f->more.pNext = f->matrices.pNext, f->matrices.pNext = &f->more;
 }
 
 /* Sub-groups that suit a vendor's matrices, where a driver has several sizes. AMD: of RDNA3 and RDNA4 compiled by Mesa
@@ -61,20 +63,20 @@ static bool subgroup_choose(const struct instance *instance, struct physical *p)
     return !p->size_chosen || sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
 }
 
-/* Of f16 times f16 in a sub-group. */
-static bool shape_adds(const VkCooperativeMatrixPropertiesKHR *s, VkComponentTypeKHR sums)
+/* Of a type times itself in a sub-group. */
+static bool shape_adds(const VkCooperativeMatrixPropertiesKHR *s, VkComponentTypeKHR of, VkComponentTypeKHR sums)
 {
-    return s->AType == VK_COMPONENT_TYPE_FLOAT16_KHR && s->BType == VK_COMPONENT_TYPE_FLOAT16_KHR && s->CType == sums &&
-           s->ResultType == sums && s->scope == VK_SCOPE_SUBGROUP_KHR && !s->saturatingAccumulation;
+    return s->AType == of && s->BType == of && s->CType == sums && s->ResultType == sums &&
+           s->scope == VK_SCOPE_SUBGROUP_KHR && !s->saturatingAccumulation;
 }
 
-static bool shape_has_f16_sums(const VkCooperativeMatrixPropertiesKHR *shapes, uint32_t count,
-                               const VkCooperativeMatrixPropertiesKHR *of)
+/* Whether the same shape is there of that type and those sums. */
+static bool shape_has(const VkCooperativeMatrixPropertiesKHR *shapes, uint32_t count, VkComponentTypeKHR type,
+                      VkComponentTypeKHR sums, const VkCooperativeMatrixPropertiesKHR *of)
 {
     for (uint32_t i = 0; i < count; i++) {
         const VkCooperativeMatrixPropertiesKHR *s = &shapes[i];
-        if (shape_adds(s, VK_COMPONENT_TYPE_FLOAT16_KHR) && s->MSize == of->MSize && s->NSize == of->NSize &&
-            s->KSize == of->KSize)
+        if (shape_adds(s, type, sums) && s->MSize == of->MSize && s->NSize == of->NSize && s->KSize == of->KSize)
             return true;
     }
     return false;
@@ -85,12 +87,13 @@ void matrices_choose(const VkCooperativeMatrixPropertiesKHR *shapes, uint32_t co
     uint64_t most = 0;
     for (uint32_t i = 0; i < count; i++) {
         const VkCooperativeMatrixPropertiesKHR *s = &shapes[i];
-        if (!shape_adds(s, VK_COMPONENT_TYPE_FLOAT32_KHR)) continue;
+        if (!shape_adds(s, VK_COMPONENT_TYPE_FLOAT16_KHR, VK_COMPONENT_TYPE_FLOAT32_KHR)) continue;
         uint64_t size = (uint64_t)s->MSize * s->NSize * s->KSize;
-        bool f16_sums = shape_has_f16_sums(shapes, count, s);
+        bool f16_sums = shape_has(shapes, count, VK_COMPONENT_TYPE_FLOAT16_KHR, VK_COMPONENT_TYPE_FLOAT16_KHR, s);
         if (most && (f16_sums != limits->coopmat_f16_sums ? !f16_sums : size <= most)) continue;
         most = size;
         limits->coopmat_f16_sums = f16_sums;
+        limits->coopmat_bf16 = shape_has(shapes, count, COMPONENT_TYPE_BFLOAT16, VK_COMPONENT_TYPE_FLOAT32_KHR, s);
         limits->coopmat_m = s->MSize;
         limits->coopmat_n = s->NSize;
         limits->coopmat_k = s->KSize;
@@ -138,8 +141,9 @@ bool matrices_describe(const struct host *host, const struct instance *instance,
         !listed(extensions, n_extensions, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
         return true;
     bool more = listed(extensions, n_extensions, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME) && more_wanted();
+    bool bf16 = listed(extensions, n_extensions, SHADER_BFLOAT16_EXTENSION);
     struct matrix_features has;
-    features_chain(&has, more);
+    features_chain(&has, more, bf16);
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                           .pNext = &has.memory_model};
     instance->vk.GetPhysicalDeviceFeatures2(p->handle, &features);
@@ -150,6 +154,7 @@ bool matrices_describe(const struct host *host, const struct instance *instance,
     TRY(shapes_look(host, instance, p, e));
     if (p->limits.coopmat_m) p->limits.rungs |= RUNG_BIT(RUNG_COOPMAT);
     if (p->limits.coopmat_m && !measured(instance, p)) p->limits.rungs_unmeasured |= RUNG_BIT(RUNG_COOPMAT);
+    p->limits.coopmat_bf16 = p->limits.coopmat_bf16 && bf16 && has.bf16.type && has.bf16.matrices;
     p->limits.coopmat2 = more && p->limits.coopmat_m && has.more.cooperativeMatrixPerElementOperations &&
                          has.more.cooperativeMatrixReductions && has.more.cooperativeMatrixConversions;
     return true;
@@ -159,7 +164,7 @@ void matrices_enable(const struct physical *p, struct matrix_features *features,
                      const char **extensions)
 {
     if (!p->limits.coopmat_m) return;
-    features_chain(features, p->limits.coopmat2);
+    features_chain(features, p->limits.coopmat2, p->limits.coopmat_bf16);
     features->memory_model.vulkanMemoryModel = VK_TRUE;
     features->subgroups.subgroupSizeControl = VK_TRUE;
     features->subgroups.computeFullSubgroups = VK_TRUE;
@@ -168,10 +173,12 @@ void matrices_enable(const struct physical *p, struct matrix_features *features,
     features->more.cooperativeMatrixPerElementOperations = VK_TRUE;
     features->more.cooperativeMatrixReductions = VK_TRUE;
     features->more.cooperativeMatrixConversions = VK_TRUE;
+    features->bf16.type = features->bf16.matrices = VK_TRUE;
     extensions[info->enabledExtensionCount++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (p->limits.coopmat_bf16) extensions[info->enabledExtensionCount++] = SHADER_BFLOAT16_EXTENSION;
     if (p->limits.coopmat2) extensions[info->enabledExtensionCount++] = VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME;
-    VkBaseOutStructure *last =
-        (VkBaseOutStructure *)(p->limits.coopmat2 ? (void *)&features->more : &features->matrices);
+    VkBaseOutStructure *last = (VkBaseOutStructure *)&features->memory_model;
+    while (last->pNext) last = last->pNext;
     last->pNext = (VkBaseOutStructure *)info->pNext;
     info->pNext = &features->memory_model;
 }

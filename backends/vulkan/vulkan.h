@@ -171,6 +171,16 @@ bool matrices_describe(const struct host *host, const struct instance *instance,
  * loaded. */
 void matrices_choose(const VkCooperativeMatrixPropertiesKHR *shapes, uint32_t count, struct device_limits *limits);
 
+/* Of VK_KHR_shader_bfloat16, which headers before Vulkan 1.4.311 lack: its features, and its component type. */
+#define SHADER_BFLOAT16_EXTENSION "VK_KHR_shader_bfloat16"
+#define STRUCTURE_TYPE_BFLOAT16_FEATURES ((VkStructureType)1000141000)
+#define COMPONENT_TYPE_BFLOAT16 ((VkComponentTypeKHR)1000141000)
+struct bfloat16_features {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 type, dot_product, matrices;
+};
+
 /* What kernels made of them need, as a chain. */
 struct matrix_features {
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
@@ -178,8 +188,9 @@ struct matrix_features {
     VkPhysicalDeviceMaintenance4Features maintenance;
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices;
     VkPhysicalDeviceCooperativeMatrix2FeaturesNV more;
+    struct bfloat16_features bf16;
 };
-enum { MATRIX_EXTENSIONS = 2 };
+enum { MATRIX_EXTENSIONS = 3 };
 /* Adds the features, which outlive the info, to its chain, and at most MATRIX_EXTENSIONS to the list that it counts. */
 void matrices_enable(const struct physical *p, struct matrix_features *features, VkDeviceCreateInfo *info,
                      const char **extensions);

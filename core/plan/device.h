@@ -37,6 +37,7 @@ struct device_limits {
     /* Shape of the cooperative matrices of a sub-group, f16 times f16 added in f32; 0: there are none. */
     uint32_t coopmat_m, coopmat_n, coopmat_k;
     uint32_t coopmat_subgroup; /* work-items of the sub-groups that such kernels run in */
+    bool coopmat_bf16;         /* of this shape there are those of bf16, too */
     bool coopmat_f16_sums;     /* there are matrices of sums in 16 bits of this shape, too */
     bool coopmat2;             /* their elements can be computed with, reduced and converted (NV_cooperative_matrix2) */
     const char *timer;         /* what step_seconds come from: "timestamp", "event"; NULL: there is none */

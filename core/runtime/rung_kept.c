@@ -45,9 +45,10 @@ bool rung_speed_key_make(const struct wherry_session *s, enum rung rung, struct 
 {
     const struct tuning_key of = device_tuning_key(s->device);
     struct text_writer t = text_begin(out->text, sizeof out->text);
-    text_add(&t, "wherry-speed 1\nlibrary %s\ndevice %s\ndriver %s\nkernels %016" PRIx64 "\nrung %s\n%s rows%s\n",
+    text_add(&t, "wherry-speed 1\nlibrary %s\ndevice %s\ndriver %s\nkernels %016" PRIx64 "\nrung %s%s\n%s rows%s\n",
              wherry_version_string(), of.device, of.driver, of.kernels, rung_name(rung),
-             s->limits.tokens <= SMALL_BATCH_ROWS ? "few" : "many", s->boundary < s->n_calls ? ", training" : "");
+             session_type(s) == STORAGE_BF16 ? " bf16" : "", s->limits.tokens <= SMALL_BATCH_ROWS ? "few" : "many",
+             s->boundary < s->n_calls ? ", training" : "");
     return !t.cut;
 }
 

@@ -12,11 +12,20 @@
 
 /* ---- what a session takes ---- */
 
-/* Those that have products of the type: cooperative matrices are of f16 alone. */
-static uint32_t type_rungs(enum storage type)
+/* Those that have products of the type. */
+static uint32_t type_rungs(enum storage type, const struct device_limits *limits)
 {
     if (type == STORAGE_F32) return RUNG_BIT(RUNG_TILED);
-    return type == STORAGE_F16 ? UINT32_MAX : ~RUNG_BIT(RUNG_COOPMAT);
+    return type == STORAGE_F16 || limits->coopmat_bf16 ? UINT32_MAX : ~RUNG_BIT(RUNG_COOPMAT);
+}
+
+/* What there is of the session's type. Of bf16 cooperative matrices are operands alone, so that attention, whose
+ * weights become operands in them, goes without; and whether they are faster nobody has seen yet. */
+static void type_limits(enum storage type, struct device_limits *limits)
+{
+    if (type != STORAGE_BF16) return;
+    limits->coopmat_f16_sums = false;
+    limits->rungs_unmeasured |= limits->rungs & RUNG_BIT(RUNG_COOPMAT);
 }
 
 /* Whether the library is there, the backend says when it is to be used. */
@@ -39,7 +48,7 @@ static bool resolve_named(struct wherry_session *s, const char *kernels, struct 
     int r = RUNG_TILED;
     while (strcmp(kernels, rung_name((enum rung)r))) r++;
     s->library = LIBRARY_REFUSED;
-    if (r != RUNG_TILED && !(type_rungs(session_type(s)) & RUNG_BIT(r)))
+    if (r != RUNG_TILED && !(type_rungs(session_type(s), limits) & RUNG_BIT(r)))
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "products by %s are not of %s: use dtype f16", kernels,
                     storage_name(session_type(s)));
     if (!(limits->rungs & RUNG_BIT(r)))
@@ -61,10 +70,11 @@ bool session_rungs(struct wherry_session *s, const char *kernels, struct error *
 {
     struct device_limits *limits = &s->device_limits;
     *limits = *s->device->backend->limits(s->device->handle);
+    type_limits(session_type(s), limits);
     if (is_named(kernels)) return resolve_named(s, kernels, e);
     if (s->limits.tokens > SMALL_BATCH_ROWS) limits->rungs &= ~RUNG_BIT(RUNG_SMALL_BATCH);
     /* Asked for by its name it runs there all the same: so do tests. */
-    limits->rungs &= type_rungs(session_type(s));
+    limits->rungs &= type_rungs(session_type(s), limits);
     for (int r = RUNG_TILED + 1; limits->cpu && r < RUNG_COUNT; r++)
         if (limits->rungs & RUNG_BIT(r))
             TRY(leave_out(s, (enum rung)r, "a CPU's driver computes matrices element by element", e));
