@@ -11,7 +11,8 @@ cd "$(dirname "$0")/.."
 
 # Name, longest input, seconds that one input may take (with the sanitizers, on a busy machine), dictionary.
 targets="safetensors:4096:20:json model:12288:20:json heads:12288:20:json tokenizer:8192:20:json sentencepiece:8192:20:json merges:4096:20:json
-    tuning:8192:20:tuning report:49152:25:json texts:4096:20:json torch_file:4096:20:torch_file"
+    tuning:8192:20:tuning report:49152:25:json texts:4096:20:json torch_file:4096:20:torch_file
+    chat_template:4096:20:jinja"
 memory=2048 # MiB that one input may take
 
 die() {

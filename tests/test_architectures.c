@@ -185,17 +185,18 @@ static void test_logits(void **state)
 
 /* ---- mistakes ---- */
 
-/* The least cosine of a row with what is expected. */
-static double least_cosine(const json_t *description, const wherry_model *model, const char *id, wherry_weights weights)
+/* The least cosine with what is expected: of a row, and in *of_text, which may be NULL, of a text's mean. */
+static double least_cosine(const json_t *description, const wherry_model *model, const char *id, wherry_weights weights,
+                           double *of_text)
 {
     size_t n_want, rows = 0, size = model->info.config.hidden;
-    double least = 1;
+    double least = 1, least_text = 1;
     wherry_device *device;
     wherry_session *session;
     wherry_batch batch = golden_batch(description);
     float *want = golden_values(text_of(description, "name"), "y", &n_want);
     size_t tokens = batch.offsets[batch.sequences];
-    float *got = malloc(tokens * size * sizeof *got);
+    float *got = malloc(tokens * size * sizeof *got), *sums = malloc(2 * size * sizeof *sums);
     const wherry_session_desc desc = {.struct_size = sizeof desc,
                                       .max_tokens = (uint32_t)tokens,
                                       .max_sequences = 8,
@@ -207,10 +208,17 @@ static double least_cosine(const json_t *description, const wherry_model *model,
     EXPECT_OK(wherry_encode(session, &batch, got, tokens * size));
     for (uint32_t s = 0; s < batch.sequences; s++) {
         uint32_t length = batch.offsets[s + 1] - batch.offsets[s], step = length > 64 ? 7 : 1;
-        for (uint32_t t = 0; t < length; t += step, rows++)
-            least = fmin(least, cosine(got + (batch.offsets[s] + t) * size, want + rows * size, size));
+        memset(sums, 0, 2 * size * sizeof *sums);
+        for (uint32_t t = 0; t < length; t += step, rows++) {
+            const float *one = got + (batch.offsets[s] + t) * size, *other = want + rows * size;
+            least = fmin(least, cosine(one, other, size));
+            for (size_t i = 0; i < size; i++) sums[i] += one[i], sums[size + i] += other[i];
+        }
+        least_text = fmin(least_text, cosine(sums, sums + size, size));
     }
     assert_int_equal(rows * size, n_want);
+    if (of_text) *of_text = least_text;
+    free(sums);
     wherry_session_destroy(session);
     wherry_device_close(device);
     batch_free(&batch);
@@ -267,10 +275,12 @@ static void test_int8(void **state)
         wherry_model *model = open_model(description);
         for (size_t d = 0; d < n_devices; d++) {
             if (strchr(devices[d], ':')) continue; /* test_groups compares drivers with the reference */
-            double least = least_cosine(description, model, devices[d], WHERRY_WEIGHTS_INT8);
-            /* Norms after its blocks enlarge what a model of 32 channels loses. */
-            double bar = model->info.config.block_norms ? 0.98 : 0.998;
-            if (!(least >= bar)) fail_msg("%s on %s: a cosine of %.6f", full, devices[d], least);
+            double text, least = least_cosine(description, model, devices[d], WHERRY_WEIGHTS_INT8, &text);
+            /* This one has a key so near zero before its norm (a third of the usual length, of 16 channels) that one
+             * token is off by more: see docs/models.md. */
+            double bar = strcmp(text_of(description, "name"), "gemma-old") ? 0.998 : 0.98;
+            if (!(least >= bar && text >= 0.998))
+                fail_msg("%s on %s: a cosine of %.6f, of a text %.6f", full, devices[d], least, text);
         }
         wherry_model_close(model);
     }
@@ -283,14 +293,14 @@ static void test_mistakes(void **state)
         const struct mistake *m = &mistakes[i];
         json_t *description = json_deep_copy(find_model(m->model));
         wherry_model *model = open_model(description);
-        assert_true(least_cosine(description, model, "reference", WHERRY_WEIGHTS_DEFAULT) >= 0.99999);
+        assert_true(least_cosine(description, model, "reference", WHERRY_WEIGHTS_DEFAULT, NULL) >= 0.99999);
         wherry_model_close(model);
         if (m->key)
             json_object_set_new(json_object_get(description, "config"), m->key,
                                 json_loads(m->value, JSON_DECODE_ANY, NULL));
         model = open_model(description);
         if (m->change) m->change(&model->info.config);
-        double least = least_cosine(description, model, "reference", WHERRY_WEIGHTS_DEFAULT);
+        double least = least_cosine(description, model, "reference", WHERRY_WEIGHTS_DEFAULT, NULL);
         if (!(least < 0.999)) fail_msg("%s: mistake %zu leaves a cosine of %.6f", m->model, i, least);
         wherry_model_close(model);
         json_decref(description);

@@ -123,7 +123,8 @@ static int tokenize_block(struct ahead *ahead)
                                     .threads = form->threads,
                                     .prompt = form->query ? NULL : form->prompt,
                                     .form = form->taken.struct_size ? &form->taken : NULL, /* not of each command */
-                                    .places = form->keep_places};
+                                    .places = form->keep_places,
+                                    .instruction = form->instruction};
     wherry_tokens *made = &ahead->tokens;
     give(ahead);
     wherry_status status =

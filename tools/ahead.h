@@ -21,9 +21,10 @@ struct ahead_form {
     uint32_t max_length;
     bool truncate, keep_places;
     const char *prompt, *query;
-    wherry_text_form taken; /* what the prompt makes of texts */
-    size_t block_bytes;     /* of text that are read ahead, about */
-    uint32_t threads;       /* at most; 0: as many as there are cores */
+    const char *instruction; /* NULL: the model's own, or none */
+    wherry_text_form taken;  /* what the prompt makes of texts */
+    size_t block_bytes;      /* of text that are read ahead, about */
+    uint32_t threads;        /* at most; 0: as many as there are cores */
 };
 
 /* Complains and returns an exit code. Destroying accepts NULL. */

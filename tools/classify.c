@@ -124,6 +124,9 @@ static int check_model(const struct text_run *run)
 {
     const struct options *options = run->tool.options;
     wherry_head head = run->tool.model_info.config.head;
+    if (run->tool.model_info.pair_template && !options->tokens && !options->pairs && options->input != INPUT_JSONL + 1)
+        return complain(EXIT_INPUT, "%s (%s) is asked about pairs: give --pairs", options->model,
+                        run->tool.model_info.architecture);
     if (head == (options->tokens ? WHERRY_HEAD_TOKENS : WHERRY_HEAD_SEQUENCE)) return EXIT_FINE;
     return complain(EXIT_INPUT, "%s (%s) has no classes of %s%s", options->model, run->tool.model_info.architecture,
                     options->tokens ? "tokens" : "texts",

@@ -112,7 +112,7 @@ static json_t *found_json(const struct found *found)
                                   "reason", found->status ? text_json(found->reason) : json_null()));
     if (found->status) return json;
     json_t *more = need(json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:o, s:s, s:I, s:b, s:b, s:b, s:o, s:o}",
+        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:o, s:s, s:I, s:b, s:b, s:b, s:b, s:o, s:o}",
         "architecture", text_json(info->architecture), "layers", (json_int_t)config->layers, "hidden",
         (json_int_t)config->hidden, "heads", (json_int_t)config->heads, "feed_forward",
         (json_int_t)config->feed_forward, "vocabulary", (json_int_t)config->vocabulary, "positions",
@@ -120,8 +120,8 @@ static json_t *found_json(const struct found *found)
         (json_int_t)info->weight_file_bytes, "max_tokens", (json_int_t)info->max_tokens, "pool", pool_name(info->pool),
         "normalize", (int)info->normalize, "tokenizer", info->has_tokenizer ? text_json(info->tokenizer) : json_null(),
         "head", head_name(config->head), "labels", (json_int_t)config->labels, "token_weights",
-        (int)info->token_weights, "token_vectors", (int)info->token_vectors, "words", (int)info->words, "f32",
-        plan_json(&found->plans[0]), "f16", plan_json(&found->plans[1])));
+        (int)info->token_weights, "token_vectors", (int)info->token_vectors, "words", (int)info->words, "pair_template",
+        (int)info->pair_template, "f32", plan_json(&found->plans[0]), "f16", plan_json(&found->plans[1])));
     json_object_update(json, more);
     json_decref(more);
     return json;

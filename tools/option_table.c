@@ -51,6 +51,8 @@ const struct option option_table[] = {
      "what computes products and attention (default auto: the fastest that the device has and that passes a check)"},
     {"gemm", 0, SESSIONS | PIECES | PREPARE, CHOICE, AT(kernels), KERNEL_CHOICES, 0, 0, "the same as --kernels"},
     {"query", 'Q', RERANK, TEXT, AT(query), "TEXT", 0, 0, "what the texts are compared with"},
+    {"instruction", 0, RERANK, TEXT, AT(instruction), "TEXT", 0, 0,
+     "what a reranker that is a language model is told to judge by (default: what its files say)"},
     {"prompt", 0, EMBED | QUALITY, TEXT, AT(prompt), "NAME", 0, 0,
      "put the model's prompt of this name in front of each text; \"\" for none (default: the one that its files use)"},
     {"pool", 0, EMBED | DEMO, CHOICE, AT(pool), POOL_CHOICES, 0, 0,

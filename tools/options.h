@@ -45,7 +45,7 @@ struct options {
     uint32_t candidates, rounds, jobs, threads;
     const char *compile_share, *log;
     uint32_t sample;
-    const char *prompt, *query, *ranges;
+    const char *prompt, *query, *instruction, *ranges;
     uint32_t dimensions, top;
     int output_type, scores, aggregation;
     uint32_t layers, hidden, heads, feed_forward, qkv_products;

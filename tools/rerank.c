@@ -76,11 +76,16 @@ static int write_ranking(struct ranking *r, bool jsonl)
 static int check_model(const struct text_run *run)
 {
     const wherry_model_config *config = &run->tool.model_info.config;
-    if (config->head == WHERRY_HEAD_SEQUENCE && config->labels == 1) return EXIT_FINE;
+    const struct options *options = run->tool.options;
+    if (config->head == WHERRY_HEAD_SEQUENCE && config->labels == 1) {
+        if (!options->instruction || run->tool.model_info.pair_template) return EXIT_FINE;
+        return complain(EXIT_USAGE, "--instruction is for rerankers that are language models, and %s (%s) is none",
+                        options->model, run->tool.model_info.architecture);
+    }
     return complain(EXIT_INPUT,
                     "%s (%s) is no reranker: that is a model that gives one score to a pair, such as "
-                    "BertForSequenceClassification with one label%s",
-                    run->tool.options->model, run->tool.model_info.architecture,
+                    "BertForSequenceClassification with one label, or Qwen3-Reranker%s",
+                    options->model, run->tool.model_info.architecture,
                     config->head == WHERRY_HEAD_SEQUENCE ? "; see wherry classify --pairs" : "");
 }
 
@@ -94,6 +99,7 @@ int rerank_command(const struct options *options)
     if (!code) code = check_model(&r.run);
     if (!code) {
         r.run.batch.query = options->query;
+        r.run.batch.instruction = options->instruction;
         r.run.batch.keep_texts = options->with_text || !jsonl;
         code = text_run_start(&r.run, (wherry_session_desc){.output = WHERRY_OUTPUT_CLASSES});
     }

@@ -73,6 +73,7 @@ static int open_ahead(struct text_batch *batch, struct tool *tool)
                                     .prompt = batch->prompt,
                                     .taken = batch->taken,
                                     .query = batch->query,
+                                    .instruction = batch->instruction,
                                     .block_bytes = (size_t)batch->max_tokens * BYTES_OF_TOKEN,
                                     .threads = tool->options->threads};
     return batch->ahead ? EXIT_FINE : ahead_create(tool, &form, &batch->ahead);
@@ -190,6 +191,7 @@ void text_batch_pass(struct text_batch *batch, struct text_batch *next)
         next->prompt = batch->prompt;
         next->taken = batch->taken;
         next->query = batch->query;
+        next->instruction = batch->instruction;
     }
     next->ahead = batch->ahead;
     batch->ahead = NULL;

@@ -13,9 +13,10 @@ struct text_batch {
     bool masked;
     int32_t mask; /* the mask's id */
     uint32_t *rows;
-    const char *prompt;     /* in front of each text, NULL: nothing */
-    wherry_text_form taken; /* what the prompt makes of them */
-    const char *query;      /* each text is the second one of a pair with this, NULL: none */
+    const char *prompt;      /* in front of each text, NULL: nothing */
+    wherry_text_form taken;  /* what the prompt makes of them */
+    const char *query;       /* each text is the second one of a pair with this, NULL: none */
+    const char *instruction; /* of pairs, NULL: the model's own, or none */
     uint32_t sequences, tokens;
     uint32_t *offsets;
     int32_t *ids, *types;

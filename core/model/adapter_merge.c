@@ -61,6 +61,9 @@ static bool merge(struct wherry_model *model, const struct adapter_file *f, void
         TRY(pair_merge(model, f, &f->pairs[i], raw, at, e));
     for (size_t i = 0; i < f->n_wholes; at += f->wholes[i].values.elements, i++) {
         const struct adapter_whole *w = &f->wholes[i];
+        if (w->weight == WEIGHT_WORD && model->word_row)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "the adapter replaces the word table, of which this model's score is made: merge it by PEFT");
         TRY(weight_convert(&w->values, 0, w->values.elements, WEIGHT_TYPE_F32, raw, at, e));
         part_replace(part_of(model, w->weight, w->layer, w->part), at);
     }

@@ -43,6 +43,8 @@ struct head_names {
     wherry_head_activation vocabulary; /* of the dense layer before the vocabulary; PLAIN: the feed-forward's */
     bool norm;                         /* a norm stands after the dense layer's activation */
     bool tokens;                       /* classes of tokens have the dense layer, too */
+    const char *logits; /* of a causal language model: the matrix of words' logits, where it is not the word table;
+                           NULL: it is no reranker */
 };
 
 struct architecture {

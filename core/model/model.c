@@ -13,6 +13,7 @@
 #include "model/config.h"
 #include "model/head.h"
 #include "model/late.h"
+#include "model/logit_score.h"
 #include "model/model_files.h"
 #include "model/modules.h"
 #include "model/rotary.h"
@@ -21,14 +22,8 @@
 #include "model/tensor_names.h"
 #include "model/token_heads.h"
 #include "model/weights.h"
+#include "tokenizer/pair_frame.h"
 #include "tokenizer/tokenizer.h"
-
-/* Each is a file that stays open, and systems give a process 256 to 1024. The largest models of all have 200. */
-enum { MAX_SHARDS = 128 };
-/* Bytes of all headers together. Paths like "x" and "./x" are one file read twice, so a small folder could ask for a
- * lot.
- */
-enum { MAX_HEADERS = SAFETENSORS_MAX_HEADER };
 
 /* ---- any model ---- */
 
@@ -56,24 +51,6 @@ struct wherry_model *model_allocate(const struct host *host, const wherry_model_
     return model;
 }
 
-static void shard_close(const struct host *host, struct shard *shard)
-{
-    if (!shard) return;
-    safetensors_close(host, &shard->file);
-    host_free(host, shard->name);
-    host_free(host, shard);
-}
-
-static void files_close(const struct host *host, struct model_files *files)
-{
-    if (!files) return;
-    for (size_t i = 0; i < files->count; i++) shard_close(host, files->shards[i]);
-    host_free(host, files->shards);
-    json_decref(files->index);
-    host_free(host, files->folder);
-    host_free(host, files);
-}
-
 void model_close(struct wherry_model *model)
 {
     if (!model) return;
@@ -84,11 +61,12 @@ void model_close(struct wherry_model *model)
     token_heads_free(&host, model->token_heads);
     late_free(&host, model->late);
     prompts_free(&host, &model->prompts);
-    files_close(&host, model->files);
+    model_files_close(&host, model->files);
     host_free(&host, model->folder);
     file_source_destroy(&host, model->source);
     host_free(&host, model->memory);
     host_free(&host, model->adapted);
+    host_free(&host, model->word_row);
     host_free(&host, model->rotary);
     host_free(&host, model->rotary_local);
     host_free(&host, model->weights);
@@ -104,107 +82,6 @@ int model_weight(const struct wherry_model *model, enum weight weight, int layer
     return n;
 }
 
-/* ---- files ---- */
-
-static struct shard *shard_open(const struct host *host, const struct model_files *files, const char *name,
-                                struct error *e)
-{
-    struct shard *shard = host_alloc(host, 1, sizeof *shard, e);
-    char *path = shard ? path_join(host, files->folder, name, e) : NULL;
-    bool ok = path && (shard->name = host_strdup(host, name, e)) && safetensors_open(host, path, &shard->file, e);
-    host_free(host, path);
-    if (ok) return shard;
-    shard_close(host, shard);
-    return NULL;
-}
-
-/* The file of this name in the folder, opened when it is first asked for. */
-static const struct safetensors *files_open(const struct host *host, struct model_files *files, const char *name,
-                                            struct error *e)
-{
-    for (size_t i = 0; i < files->count; i++) {
-        if (!strcmp(files->shards[i]->name, name)) return &files->shards[i]->file;
-    }
-    if (!*name || !path_is_inside(name)) {
-        fail(
-            e, WHERRY_STATUS_BAD_FORMAT,
-            "%.400s/model.safetensors.index.json: the path \"%.200s\" leads out of the model's folder: a hostile file, "
-            "do not use this model",
-            files->folder, name);
-        return NULL;
-    }
-    if (files->count == MAX_SHARDS) {
-        fail(e, WHERRY_STATUS_UNSUPPORTED, "%.400s has more than %d files of weights: save it with larger shards",
-             files->folder, MAX_SHARDS);
-        return NULL;
-    }
-    if (!files->shards && !(files->shards = host_alloc(host, MAX_SHARDS, sizeof *files->shards, e))) return NULL;
-    struct shard *shard = shard_open(host, files, name, e);
-    if (!shard) return NULL;
-    files->shards[files->count++] = shard;
-    files->header_bytes += shard->file.header_bytes;
-    if (files->header_bytes <= MAX_HEADERS) return &shard->file;
-    fail(e, WHERRY_STATUS_UNSUPPORTED,
-         "%.400s: the headers of its files of weights have more than %d bytes together, the most that are read: not a "
-         "model, or damaged",
-         files->folder, MAX_HEADERS);
-    return NULL;
-}
-
-/* *out is NULL where the model has no tensor of this name. */
-static bool files_find(const struct host *host, struct model_files *files, const char *name,
-                       const struct safetensors **in, const struct safetensors_tensor **out, struct error *e)
-{
-    const char *file = "model.safetensors";
-    *out = NULL;
-    if (files->index) {
-        const json_t *value = json_object_get(json_object_get(files->index, "weight_map"), name);
-        if (!value) return true;
-        file = json_string_value(value);
-        if (!file) {
-            return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                        "%.500s/model.safetensors.index.json: weight_map gives no file for %.200s: get the file again",
-                        files->folder, name);
-        }
-    }
-    const struct safetensors *from = files_open(host, files, file, e);
-    if (!from) return false;
-    *in = from;
-    *out = safetensors_find(from, name);
-    if (*out || !files->index) return true;
-    return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                "%.400s/%.200s has no tensor %.200s, where model.safetensors.index.json says it is: get both files "
-                "again",
-                files->folder, file, name);
-}
-
-static bool files_begin(const struct host *host, struct model_files *files, struct error *e)
-{
-    bool has = false, torch = false, torch_shards = false;
-    TRY(folder_has(host, files->folder, "model.safetensors", &has, e));
-    if (has) return true;
-    TRY(folder_has(host, files->folder, "model.safetensors.index.json", &has, e));
-    if (has) {
-        TRY(json_file_read(host, files->folder, "model.safetensors.index.json", &json_index, 0, &files->index, e));
-        if (json_is_object(json_object_get(files->index, "weight_map"))) return true;
-        return fail(e, WHERRY_STATUS_BAD_FORMAT,
-                    "%.600s/model.safetensors.index.json has no object \"weight_map\": get the file again",
-                    files->folder);
-    }
-    TRY(folder_has(host, files->folder, "pytorch_model.bin", &torch, e));
-    TRY(folder_has(host, files->folder, "pytorch_model.bin.index.json", &torch_shards, e));
-    if (torch || torch_shards) {
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "%.500s has its weights in pytorch_model.bin, a format that can run programs and is not read: "
-                    "convert it to safetensors (in Python: AutoModel.from_pretrained(folder).save_pretrained(folder, "
-                    "safe_serialization=True))",
-                    files->folder);
-    }
-    return fail(e, WHERRY_STATUS_IO,
-                "%.600s has no model.safetensors and no model.safetensors.index.json: get the weights of the model",
-                files->folder);
-}
-
 /* ---- weights ---- */
 
 static bool part_find(struct wherry_model *model, const struct weight_rule *rule, int layer, int part, struct error *e)
@@ -217,11 +94,11 @@ static bool part_find(struct wherry_model *model, const struct weight_rule *rule
     /* The bias beside a matrix of its own is that one's, where the file has it. */
     if (rule->weight == WEIGHT_VOCABULARY_BIAS && model->info.config.untied) {
         snprintf(name, sizeof name, "%s.bias", a->modules[WEIGHT_VOCABULARY_TABLE][0]);
-        TRY(files_find(&model->host, files, name, &file, &tensor, e));
+        TRY(model_files_find(&model->host, files, name, &file, &tensor, e));
     }
     for (int old = 0; old < 2 && !tensor; old++) {
         weight_name(a, &model->info.config, files->prefix, rule, layer, part, old, name, sizeof name);
-        TRY(files_find(&model->host, files, name, &file, &tensor, e));
+        TRY(model_files_find(&model->host, files, name, &file, &tensor, e));
     }
     if (!tensor) {
         weight_name(a, &model->info.config, files->prefix, rule, layer, part, false, name, sizeof name);
@@ -246,7 +123,7 @@ static bool has_module(const struct host *host, struct model_files *files, const
     const struct safetensors *file;
     char name[160];
     snprintf(name, sizeof name, "%s%s.weight", prefix, module);
-    TRY(files_find(host, files, name, &file, &tensor, e));
+    TRY(model_files_find(host, files, name, &file, &tensor, e));
     *has = tensor != NULL;
     return true;
 }
@@ -286,7 +163,7 @@ static bool weights_find(struct wherry_model *model, struct error *e)
 {
     struct model_files *files = model->files;
     wherry_model_config *config = &model->info.config;
-    TRY(files_begin(&model->host, files, e));
+    TRY(model_files_begin(&model->host, files, e));
     TRY(find_names(model, e));
     for (size_t r = 0; r < weight_rules_count; r++) {
         int layer, end;
@@ -405,9 +282,20 @@ static bool open_encoder(const struct host *host, struct modules *modules, const
     TRY(rotary_make(model, e));
     TRY(modules_weights(model, e) && token_heads_read(model, modules->encoder, e));
     int before = part_enter(host, PART_TOKENIZER);
-    bool ok = tokenizer_find(model, kind.family, modules->encoder, lower_case, e);
+    bool ok = tokenizer_find(model, kind.family, modules->encoder, lower_case, e) &&
+              (seed || logit_score_find(model, modules, e)) &&
+              (model->word_row || pair_messages_find(model, modules->encoder, e));
     part_leave(host, before);
     return ok;
+}
+
+/* The prompt that is used where none is asked for is the instruction of pairs that have one. */
+static bool prompt_instruct(struct wherry_model *model, struct error *e)
+{
+    const struct prompts *prompts = &model->prompts;
+    if (prompts->used == prompts->count || !model->tokenizer || !tokenizer_takes_instruction(model->tokenizer))
+        return true;
+    return tokenizer_instruct(model->tokenizer, prompts->texts[prompts->used], e);
 }
 
 static bool open_folder(const struct host *host, const char *folder, const uint64_t *seed, struct wherry_model **out,
@@ -423,6 +311,7 @@ static bool open_folder(const struct host *host, const char *folder, const uint6
     if (ok) {
         model->prompts.excluded = modules.excludes_prompt;
         model->info.prompts = model->prompts.count;
+        ok = prompt_instruct(model, e);
         model->info.dimensions = model->prompts.dimensions;
     }
     modules_free(host, &modules);

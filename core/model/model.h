@@ -56,6 +56,7 @@ struct wherry_model {
     struct model_files *files;  /* what the parts are read from; owned, NULL: no file */
     void *memory;               /* the same for random weights; owned */
     float *adapted;             /* the same for weights that an adapter has changed; owned, NULL: none has */
+    float *word_row;            /* the head of a LogitScore; owned, NULL: it is none */
     float *rotary;              /* [positions][channels of a head]: the table that no file has; owned, NULL: none */
     float *rotary_local;        /* that of layers with a window; owned, NULL: none of its own */
     /* Parts of weight w of layer l at [l + 1][w][part] (layer -1 first): three parts for QKV and its bias where files

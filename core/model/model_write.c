@@ -87,6 +87,7 @@ static bool known_copy(const struct copy *c, struct error *e)
     static const char *const names[] = {"config.json",
                                         "tokenizer.json",
                                         "tokenizer_config.json",
+                                        "chat_template.jinja",
                                         "special_tokens_map.json",
                                         "added_tokens.json",
                                         "vocab.txt",

@@ -239,6 +239,10 @@ static bool module_read(const struct host *host, const char *folder, const json_
         *stage = words ? STAGE_NORMALIZED : STAGE_POOLED;
         return pooling_read(host, folder, path, words, out, e);
     }
+    if (!strcmp(name, "LogitScore") && *stage == STAGE_ENCODER && !out->after.count && !out->mask) {
+        *stage = STAGE_NORMALIZED;
+        return (out->logit_score = path_join(host, folder, path, e)) != NULL;
+    }
     if (!strcmp(name, "MultiVectorMask") && !out->after.n_pools && *stage != STAGE_START && !out->mask)
         return (out->mask = path_join(host, folder, path, e)) != NULL;
     if ((norm || !strcmp(name, "Dense")) && between) return layer_read(host, folder, path, norm, out, e);
@@ -249,7 +253,8 @@ static bool module_read(const struct host *host, const char *folder, const json_
     }
     return fail(e, WHERRY_STATUS_UNSUPPORTED,
                 "the module %.200s is not supported at its place: supported are a Transformer, then a Pooling, then "
-                "Dense and LayerNorm, then a Normalize, or a Transformer (MLMTransformer) and a SpladePooling",
+                "Dense and LayerNorm, then a Normalize, or a Transformer (MLMTransformer) and a SpladePooling, or a "
+                "Transformer and a LogitScore",
                 type);
 }
 
@@ -281,7 +286,8 @@ void modules_free(const struct host *host, struct modules *modules)
     head_modules_free(host, &modules->after);
     host_free(host, modules->encoder);
     host_free(host, modules->mask);
-    modules->encoder = modules->mask = NULL;
+    host_free(host, modules->logit_score);
+    modules->encoder = modules->mask = modules->logit_score = NULL;
 }
 
 bool modules_read(const struct host *host, const char *folder, struct modules *out, struct error *e)
@@ -289,7 +295,7 @@ bool modules_read(const struct host *host, const char *folder, struct modules *o
     bool has = false;
     json_t *json;
     TRY(folder_has(host, folder, "modules.json", &has, e));
-    struct modules modules = {.encoder = path_join(host, folder, "", e), .pool = WHERRY_POOL_MEAN};
+    struct modules modules = {.encoder = path_join(host, folder, "", e), .pool = WHERRY_POOL_MEAN, .listed = has};
     bool ok = modules.encoder != NULL;
     if (ok && has) {
         ok = json_file_read(host, folder, "modules.json", &json_config, 0, &json, e) &&

@@ -9,6 +9,8 @@ struct modules {
     wherry_pool pool;
     bool normalize;
     bool words;           /* a SpladePooling makes weights of words */
+    bool listed;          /* there is a modules.json */
+    char *logit_score;    /* the folder of a LogitScore; to be freed, NULL: there is none */
     char *mask;           /* the folder of a MultiVectorMask; to be freed, NULL: there is none */
     bool excludes_prompt; /* the pooling leaves out a prompt's tokens (include_prompt false) */
     struct head_modules after;

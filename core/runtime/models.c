@@ -9,6 +9,7 @@
 #include "model/model.h"
 #include "model/model_write.h"
 #include "runtime/context.h"
+#include "tokenizer/pair_frame.h"
 #include "tokenizer/tokenizer.h"
 
 wherry_status context_no_tokenizer(struct wherry_context *context)
@@ -174,8 +175,8 @@ wherry_status wherry_tokenize_places(wherry_context *context, const wherry_model
     struct error *e = context_error(context);
     if (!model->tokenizer) return context_no_tokenizer(context);
     size_t room = ids ? *count : 0;
-    bool ok = tokenizer_encode_places(&context->host, model->tokenizer, text ? text : "", text_bytes, pair, pair_bytes,
-                                      max_tokens, ids, types, places, count, e);
+    bool ok = tokenizer_encode_pair(&context->host, model->tokenizer, NULL, text ? text : "", text_bytes, pair,
+                                    pair_bytes, max_tokens, ids, types, places, count, e);
     /* A model without types takes none, whatever its tokenizer gives. */
     if (ok && types && !model->info.config.token_types)
         memset(types, 0, (*count < room ? *count : room) * sizeof *types);

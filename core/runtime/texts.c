@@ -6,6 +6,7 @@
 #include "base/platform.h"
 #include "model/model.h"
 #include "runtime/context.h"
+#include "tokenizer/pair_frame.h"
 #include "tokenizer/tokenizer.h"
 
 /* Texts that a thread takes at a time, at least: fewer are done before another one has started. And into how many such
@@ -60,9 +61,9 @@ static bool encode(const struct reading *c, struct share *s, const char *text, s
     for (;;) {
         size_t left = s->room - s->tokens;
         *count = left;
-        TRY(tokenizer_encode_places(&c->host, c->model->tokenizer, text ? text : "", bytes, t->pair, t->pair_bytes,
-                                    c->cut, s->ids + s->tokens, s->types + s->tokens,
-                                    s->places ? s->places + s->tokens : NULL, count, e));
+        TRY(tokenizer_encode_pair(&c->host, c->model->tokenizer, c->desc.instruction, text ? text : "", bytes, t->pair,
+                                  t->pair_bytes, c->cut, s->ids + s->tokens, s->types + s->tokens,
+                                  s->places ? s->places + s->tokens : NULL, count, e));
         if (*count > c->limit) {
             s->too_many = *count;
             return fail(e, WHERRY_STATUS_TOO_LONG, "%zu tokens, and the limit is %zu", *count, c->limit);
@@ -214,6 +215,9 @@ wherry_status wherry_tokenize_texts(wherry_context *context, const wherry_model 
         return context_invalid(context,
                                "wherry_tokenize_texts: a struct_size of the descriptor is not what it has to be");
     if (!model->tokenizer) return context_no_tokenizer(context);
+    if (desc && desc->instruction && !tokenizer_takes_instruction(model->tokenizer))
+        return context_invalid(context, "wherry_tokenize_texts: the model's pairs have no place for an instruction: "
+                                        "leave it NULL");
     struct reading c = {.host = context->host, .model = model, .texts = texts};
     c.host.parts = NULL; /* an account is one thread's */
     if (desc) c.desc = *desc;

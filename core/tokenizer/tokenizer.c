@@ -18,6 +18,8 @@ void tokenizer_close(struct tokenizer *t)
     pre_tokenizers_free(&host, &t->pre_tokenizers);
     model_free(&host, &t->model);
     post_processor_free(&host, &t->post);
+    pair_frame_free(&host, &t->frame);
+    host_free(&host, t->frame_form.pieces);
     host_free(&host, t);
 }
 
@@ -131,9 +133,8 @@ static bool give_text(struct text *text, const char *bytes, size_t size, bool pl
     return true;
 }
 
-/* `tokens` gets all of the text, or at least the first `limit` + 1 of them. */
-static bool encode_text(const struct host *host, const struct tokenizer *t, const char *text, size_t bytes,
-                        struct tokens *tokens)
+bool tokenizer_text(const struct host *host, const struct tokenizer *t, const char *text, size_t bytes,
+                    struct tokens *tokens)
 {
     struct encoder to;
     encoder_begin(&to, host, t, tokens);
@@ -163,12 +164,6 @@ static void truncate_longest(size_t max, size_t *first, size_t *second)
     *longer = max - max / 2;
 }
 
-/* What is kept of one text's tokens. */
-struct kept {
-    struct tokens all;
-    size_t first, count;
-};
-
 static bool encode_both(const struct host *host, const struct tokenizer *t, const char *text, size_t text_bytes,
                         const char *pair, size_t pair_bytes, size_t max_tokens, struct kept both[2])
 {
@@ -185,8 +180,8 @@ static bool encode_both(const struct host *host, const struct tokenizer *t, cons
     /* How a pair is cut depends on which of the two is longer, so both are needed whole. */
     both[0].all.limit = pair || t->cut_left ? SIZE_MAX : limit;
     both[1].all.limit = SIZE_MAX;
-    TRY(encode_text(host, t, text, text_bytes, &both[0].all));
-    if (pair) TRY(encode_text(host, t, pair, pair_bytes, &both[1].all));
+    TRY(tokenizer_text(host, t, text, text_bytes, &both[0].all));
+    if (pair) TRY(tokenizer_text(host, t, pair, pair_bytes, &both[1].all));
     both[0].count = both[0].all.count;
     both[1].count = both[1].all.count;
     if (max_tokens) truncate_longest(limit, &both[0].count, &both[1].count);
@@ -215,8 +210,8 @@ static size_t piece_write(const struct template_piece *piece, const struct kept 
     return count;
 }
 
-static size_t template_write(const struct template *form, const struct kept both[2], size_t room, int32_t *ids,
-                             int32_t *types, wherry_token_place *places)
+size_t template_write(const struct template *form, const struct kept both[2], size_t room, int32_t *ids, int32_t *types,
+                      wherry_token_place *places)
 {
     size_t total = 0;
     for (size_t p = 0; p < form->count; p++) {
@@ -240,7 +235,7 @@ static bool find_bytes(const char *text, size_t bytes, struct list *out, struct 
     return true;
 }
 
-static bool fill_bytes(const struct host *host, const char *text, size_t bytes, int32_t which,
+bool places_find_bytes(const struct host *host, const char *text, size_t bytes, int32_t which,
                        wherry_token_place *places, size_t count, struct error *e)
 {
     struct list at = {.host = host};
@@ -271,8 +266,8 @@ bool tokenizer_encode_places(const struct host *host, const struct tokenizer *t,
     tokens_free(&both[1].all);
     if (ok && places && room) {
         size_t written = smaller(total, room);
-        ok = fill_bytes(host, text, text_bytes, 0, places, written, e) &&
-             (!pair || fill_bytes(host, pair, pair_bytes, 1, places, written, e));
+        ok = places_find_bytes(host, text, text_bytes, 0, places, written, e) &&
+             (!pair || places_find_bytes(host, pair, pair_bytes, 1, places, written, e));
         for (size_t i = 0; t->model.kind != &model_word_piece && i < written; i++) places[i].continues = -1;
     }
     if (ok) *count = total;

@@ -92,6 +92,10 @@ static bool output_check(const struct wherry_trainer *t, struct error *e)
 {
     bool classes = t->loss_kind >= WHERRY_LOSS_CLASSES;
     if (trainer_masked(t)) return true;
+    if (classes && t->model->word_row)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "this model's score is made by two words of its vocabulary, and no weights of a classifier: take "
+                    "its form for sequence classification");
     wherry_output output = t->session_desc.output;
     if (classes == (output == WHERRY_OUTPUT_CLASSES || output == WHERRY_OUTPUT_TOKEN_CLASSES) &&
         (classes || output == WHERRY_OUTPUT_EMBEDDING))

@@ -26,6 +26,7 @@ REPOSITORY = sys.argv.pop(1)
 GOLDEN = os.path.join(REPOSITORY, "tests", "golden")
 sys.path.insert(0, GOLDEN)
 import heads_models  # noqa: E402
+import question_models  # noqa: E402
 
 with open(os.path.join(GOLDEN, "heads.json"), encoding="utf-8") as file:
     golden = json.load(file)
@@ -260,6 +261,19 @@ class Classes(unittest.TestCase):
                 self.assertEqual(ranked.text, golden["texts"][ranked.index])
             self.assertEqual(model.rerank(golden["query"], golden["texts"], top_k=2), found[:2])
             self.assertEqual(model.rerank("a", []), [])
+
+    def test_instruction(self):
+        with open(os.path.join(GOLDEN, "questions.json"), encoding="utf-8") as file:
+            asked = json.load(file)
+        with tempfile.TemporaryDirectory() as path:
+            question_models.write_model("ask", path)
+            with wherry.Model(path, device="cpu") as model:
+                for instruction, name in ((None, "scores"), (asked["instruction"], "told")):
+                    for ranked in model.rerank(asked["query"], asked["texts"], instruction=instruction):
+                        self.assertAlmostEqual(ranked.score, asked["models"]["ask"][name][ranked.index], places=4)
+        with model_of("bert-rerank") as model:
+            with self.assertRaisesRegex(wherry.WherryError, "no place for an instruction"):
+                model.rerank("a", ["b"], instruction="c")
 
     def test_classify(self):
         wanted = golden["models"]["bert-classify"]

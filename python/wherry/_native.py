@@ -54,7 +54,7 @@ class ModelInfo(Structure):
                 ("weight_file_bytes", c_uint64), ("has_tokenizer", c_bool), ("scores", c_int), ("prompts", c_uint32),
                 ("mask_token", c_int32), ("dimensions", c_uint32), ("tokenizer", c_char * 24), ("cls_token", c_int32),
                 ("eos_token", c_int32), ("pad_token", c_int32), ("unknown_token", c_int32), ("token_weights", c_bool),
-                ("token_vectors", c_bool), ("words", c_bool)]
+                ("token_vectors", c_bool), ("words", c_bool), ("pair_template", c_bool)]
 
 
 class SessionDesc(Structure):
@@ -103,7 +103,7 @@ class SubmitDesc(Structure):
 
 class TextsDesc(Structure):
     _fields_ = [("struct_size", c_uint32), ("max_tokens", c_uint32), ("limit", c_uint32), ("threads", c_uint32),
-                ("prompt", c_char_p), ("form", c_void_p), ("places", c_bool)]
+                ("prompt", c_char_p), ("form", c_void_p), ("places", c_bool), ("instruction", c_char_p)]
 
 
 class TokensOut(Structure):

@@ -218,18 +218,22 @@ class Model:
         return unit(a) @ unit(b).T
 
     def predict(self, texts: Texts, pairs: Optional[Texts] = None, batch_tokens: Optional[int] = None,
-                truncate: bool = True) -> np.ndarray:
+                truncate: bool = True, instruction: Optional[str] = None) -> np.ndarray:
         """Scores of a classifier or reranker, after what its files want to be made of them (sigmoid, softmax, nothing):
-        float32 [texts][labels]. WherryError of a model that has no classes."""
+        float32 [texts][labels]. instruction: as rerank's. WherryError of a model that has no classes."""
         _, texts, pairs = _listed(texts, pairs)
-        session, found = self._start(_native.OUTPUT_CLASSES, texts, pairs, "", None, None, batch_tokens, truncate)
+        session, found = self._start(_native.OUTPUT_CLASSES, texts, pairs, "", None, None, batch_tokens, truncate,
+                                     instruction)
         out = self._all(session, found, len(texts), False)
         _library.wherry_scores_apply(self._info.scores, out.ctypes.data, out.shape[0], out.shape[1])
         return out
 
     def rerank(self, query: str, texts: Sequence[str], top_k: Optional[int] = None, batch_tokens: Optional[int] = None,
-               truncate: bool = True) -> list[Ranked]:
-        """How well texts answer the query, best first: a list of Ranked(index, score, text), at most top_k."""
+               truncate: bool = True, instruction: Optional[str] = None) -> list[Ranked]:
+        """How well texts answer the query, best first: a list of Ranked(index, score, text), at most top_k.
+
+        instruction: what a reranker that is a language model (Qwen3-Reranker) is told to judge by; None: what its files
+        say. WherryError of other models with one."""
         config = self._info.config
         if _native.HEADS[config.head] != "sequence" or config.labels != 1:
             raise WherryError("this model is no reranker: it has no classifier of one label", "unsupported")
@@ -238,7 +242,7 @@ class Model:
         if isinstance(texts, str):
             raise TypeError("texts is one str: a list of them is ranked")
         texts = list(texts)
-        scores = self.predict([query] * len(texts), texts, batch_tokens, truncate)[:, 0]
+        scores = self.predict([query] * len(texts), texts, batch_tokens, truncate, instruction)[:, 0]
         order = np.argsort(-scores, kind="stable")[:top_k]
         return [Ranked(int(i), float(scores[i]), texts[i]) for i in order]
 
@@ -345,16 +349,16 @@ class Model:
             return self._sessions[key]
 
     def _tokens(self, texts: Iterable[str], pairs: Optional[Iterable[str]], prompt: bytes, most: int,
-                limit: Optional[int]) -> Iterator[Tokens]:
+                limit: Optional[int], instruction: Optional[str] = None) -> Iterator[Tokens]:
         with self._lock:
             self._check_open()
             tokenizer = self._tokenizer
         assert tokenizer is not None
-        return tokenizer.stream(texts, pairs, prompt, most, limit)
+        return tokenizer.stream(texts, pairs, prompt, most, limit, None if instruction is None else instruction.encode())
 
     def _start(self, output: int, texts: Iterable[str], pairs: Optional[Iterable[str]], prompt: Optional[str],
                dim: Optional[int], normalize: Optional[bool], batch_tokens: Optional[int],
-               truncate: bool) -> tuple[Session, Iterator[Tokens]]:
+               truncate: bool, instruction: Optional[str] = None) -> tuple[Session, Iterator[Tokens]]:
         """The session for these texts, and a stream of their tokens. A call of few tokens has a small session."""
         for name, value in (("dim", dim), ("batch_tokens", batch_tokens)):
             if value is not None and value < 1:
@@ -362,7 +366,7 @@ class Model:
         with self._lock:
             self._check_open()
             before = b"" if prompt == "" else self._prompt(None if prompt is None else prompt.encode())
-        stream = self._tokens(texts, pairs, before, self.max_tokens if truncate else 0, self.max_tokens)
+        stream = self._tokens(texts, pairs, before, self.max_tokens if truncate else 0, self.max_tokens, instruction)
         first, stream = begun(stream, 2)
         few = len(first) < 2 and sum(int(t.lengths.sum()) for t in first) <= FEW_TOKENS and batch_tokens is None
         sign = 0 if normalize is None else 1 if normalize else -1

@@ -102,10 +102,12 @@ class Tokenizer:
         self._context = Context()
         self._pool: Optional[ThreadPoolExecutor] = ThreadPoolExecutor(1, "wherry")
 
-    def _run(self, block: _Block, prompt: bytes, most: int, limit: Optional[int]) -> tuple[Tokens, Optional[WherryError]]:
+    def _run(self, block: _Block, prompt: bytes, most: int, limit: Optional[int],
+             instruction: Optional[bytes]) -> tuple[Tokens, Optional[WherryError]]:
         """The texts' tokens, and what is wrong with the first that has none."""
         desc = _native.TextsDesc(struct_size=ctypes.sizeof(_native.TextsDesc), max_tokens=most,
-                                 limit=NO_LIMIT if limit is None else limit, threads=self._threads, prompt=prompt)
+                                 limit=NO_LIMIT if limit is None else limit, threads=self._threads, prompt=prompt,
+                                 instruction=instruction)
         out = _native.TokensOut(struct_size=ctypes.sizeof(_native.TokensOut))
         self._context.check(_library.wherry_tokenize_texts(self._context.handle, self._model, block.table.ctypes.data,
                                                            block.count, ctypes.byref(desc), ctypes.byref(out)))
@@ -126,13 +128,14 @@ class Tokenizer:
                                "shorten it, or let it be cut (truncate=True)", status)
         return WherryError(f"text {number}: {out.problem.decode('utf-8', 'replace')}", status)
 
-    def _submit(self, block: _Block, prompt: bytes, most: int, limit: Optional[int]) -> Future:
+    def _submit(self, block: _Block, prompt: bytes, most: int, limit: Optional[int],
+                instruction: Optional[bytes]) -> Future:
         if self._pool is None:
             raise ValueError("the model is closed")
-        return self._pool.submit(self._run, block, prompt, most, limit)
+        return self._pool.submit(self._run, block, prompt, most, limit, instruction)
 
     def stream(self, texts: Iterable[str], pairs: Optional[Iterable[str]], prompt: bytes, most: int,
-               limit: Optional[int]) -> Iterator[Tokens]:
+               limit: Optional[int], instruction: Optional[bytes] = None) -> Iterator[Tokens]:
         """Tokens of some texts each, in order. `most`: what a text is cut to, 0: it is not; `limit`: more tokens than
         that are an error. What the input raises, and what is wrong with a text, is raised after the texts before it."""
         source, first = iter(texts), 0
@@ -144,7 +147,8 @@ class Tokenizer:
                 taken = _Taken(source, others, first)
                 failure = taken.failure
                 if taken.texts:
-                    pending.append(self._submit(_Block(taken.texts, taken.pairs, first), prompt, most, limit))
+                    pending.append(self._submit(_Block(taken.texts, taken.pairs, first), prompt, most, limit,
+                                                instruction))
                     first += len(taken.texts)
             if not pending:
                 assert failure is not None

@@ -16,12 +16,13 @@ import tempfile
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
-for folder in ("cli", "report", "page"):
+for folder in ("cli", "report", "page", "golden"):
     sys.path.insert(0, str(TESTS / folder))
 
 import make_model  # noqa: E402
 import make_record  # noqa: E402
 import make_tunings  # noqa: E402
+import question_models  # noqa: E402
 
 SEPARATOR = b"\x1e"  # fuzz.h
 
@@ -191,6 +192,10 @@ def heads_seeds():
     yield "flags", heads_folder(config, shapes, sizes, modules=chain, pooling=flags, **files)
     yield "tokens", heads_folder(config, shapes, (linear("linear", 3, 4),), modules=[chain[0], chain[2], chain[4]], dense={
         **dense, "in_features": 4, "module_input_name": "token_embeddings", "module_output_name": "token_embeddings"})
+    # A decoder that is asked: "1_Pooling" is where its LogitScore is.
+    asked = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "tie_word_embeddings": True}
+    score = [chain[0], {**chain[1], "type": "a.LogitScore"}]
+    yield "score", heads_folder({**config, **asked}, shapes, modules=score, pooling={"true_token_id": 1, "false_token_id": 2})
     config, shapes = small(hidden=32)
     torch = (TESTS / "data" / "torch" / "sparse_f16.pt").read_bytes()
     yield "m3", heads_folder(config, shapes, ({}, {}, linear("", 5, 32)), torch)
@@ -488,6 +493,11 @@ def torch_file_seeds():
         yield path.stem, path.read_bytes()
 
 
+def chat_template_seeds():
+    for name in ("CHAT", "NAMED", "PLAIN"):
+        yield name.lower(), getattr(question_models, name).encode()
+
+
 SEEDS = {
     "safetensors": safetensors_seeds,
     "model": model_seeds,
@@ -499,6 +509,7 @@ SEEDS = {
     "report": report_seeds,
     "texts": texts_seeds,
     "torch_file": torch_file_seeds,
+    "chat_template": chat_template_seeds,
 }
 
 

@@ -196,13 +196,13 @@ def mpnet_tensors(prefix, words):
     return shapes
 
 
-def write_weights(path, shapes, seed):
-    """Values that 16 bits hold, classifiers' larger, so that scores differ."""
+def write_weights(path, shapes, seed, norms=1.0):
+    """Values that 16 bits hold, classifiers' larger, so that scores differ; those of norms about `norms`."""
     generator = random.Random(seed)
     header, data = {}, bytearray()
     for name, shape in shapes.items():
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        center = 1.0 if ("norm" in name.lower()) and name.endswith("weight") else 0.0
+        center = norms if ("norm" in name.lower()) and name.endswith("weight") else 0.0
         spread = 0.6 if "classifier" in name or "predictions" in name else 0.15
         start = len(data)
         data += struct.pack(f"<{count}f", *(round(generator.gauss(center, spread) * 256) / 256 for _ in range(count)))

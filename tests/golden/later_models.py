@@ -328,6 +328,10 @@ GEMMA = [
           gemma(num_hidden_layers=4, head_dim=16, vocab_size=61, sliding_window=12, num_key_value_heads=2,
                 layer_types=["sliding_attention"] * 2 + ["full_attention", "sliding_attention"], bases=(100.0, 10.0)),
           "BF16", True, keys=gemma_old_keys),
+    # As wide against its heads as the published one: none of its keys is near zero before its norm.
+    Later("gemma-wide", hf.Gemma3TextConfig, hf.Gemma3TextModel,
+          gemma(hidden_size=128, num_attention_heads=2, head_dim=64, intermediate_size=192, num_hidden_layers=4,
+                layer_types=["sliding_attention"] * 3 + ["full_attention"]), "BF16", lengths=[1, 7, 20]),
 ]
 GEMMA_TRAINED = [Later("train-gemma", hf.Gemma3TextConfig, hf.Gemma3TextModel,
                        {**gemma(sliding_window=6), **SMALL})]

@@ -93,7 +93,8 @@ static int find_kind(const struct models *m, struct served *s)
                         "%s (%s) has classes of tokens, for which there is no route; wherry classify "
                         "--tokens gives them",
                         s->folder, info->architecture);
-    if (info->config.head == WHERRY_HEAD_SEQUENCE)
+    /* A language model without its own LogitScore embeds, too: a pooling asks for that. */
+    if (info->config.head == WHERRY_HEAD_SEQUENCE && !(m->settings->pool && strstr(info->architecture, "ForCausalLM")))
         s->kind = info->config.labels == 1 ? KIND_RERANKER : KIND_CLASSIFIER;
     else if (info->words && !m->settings->pool)
         s->kind = KIND_SPARSE;

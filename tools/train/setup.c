@@ -71,6 +71,12 @@ static int check_model(const struct tool *tool)
                         "%s has no classifier of texts, which --task %s trains: take a model for sequence "
                         "classification",
                         tool->options->model, choice_name(TASK_CHOICES, task));
+    if ((task == TASK_CLASSIFY || task == TASK_REGRESS) && strstr(info->architecture, "ForCausalLM"))
+        return complain(
+            EXIT_INPUT,
+            "%s scores by two words of its vocabulary (%s), which --task %s does not train: take its form for "
+            "sequence classification",
+            tool->options->model, info->architecture, choice_name(TASK_CHOICES, task));
     if (task == TASK_TOKENS && info->config.head != WHERRY_HEAD_TOKENS)
         return complain(EXIT_INPUT,
                         "%s has no classifier of tokens, which --task tokens trains: take a model for token "

@@ -160,6 +160,9 @@ typedef struct wherry_model_info {
      * not, a session for that output says. */
     bool token_weights, token_vectors;
     bool words; /* the files make WHERRY_OUTPUT_WORDS of texts: what a session gives that names no output and no pool */
+    /* Pairs become one text by the chat template of the model's files, with an instruction before them where the
+     * template has a place for one (wherry_texts_desc.instruction): rerankers that are language models. */
+    bool pair_template;
 } wherry_model_info;
 
 /* Opens a Hugging Face folder: config.json, model.safetensors (or shards with their index), the

@@ -32,6 +32,8 @@ typedef struct wherry_texts_desc {
     const char *prompt;  /* in front of each text, not of its pair; NULL: nothing */
     const wherry_text_form *form; /* what the prompt makes of texts (wherry_model_text_form); NULL: nothing */
     bool places;                  /* where tokens come from is wanted, too */
+    const char *instruction;      /* of pairs, where the model's template has a place for one
+                                     (wherry_model_info.pair_template); NULL: the model's own */
 } wherry_texts_desc;
 
 /* What the texts became. The caller sets struct_size and leaves the rest zero. */

@@ -115,6 +115,7 @@ const struct architecture architecture_qwen3 = {
                 [WEIGHT_LIN2] = {"mlp.down_proj"},
                 [WEIGHT_FINAL_GAMMA] = {"norm"},
                 [WEIGHT_CLASSIFIER] = {"score"}},
+    .head = {.logits = "lm_head"},
     .shapes = (const struct named_shape[]){{"qwen3-embedding-0.6b",
                                             {PRESET, .layers = 28, .hidden = 1024, .heads = 16, .key_heads = 8,
                                              .head_channels = 128, .feed_forward = 3072, .vocabulary = 151669,
