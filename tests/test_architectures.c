@@ -225,6 +225,7 @@ static void other_half(wherry_model_config *config)
 }
 
 static void sees_later(wherry_model_config *config) { config->causal = false; }
+static void shares_angles(wherry_model_config *config) { config->rotary_trained = config->positions; }
 static void other_scale(wherry_model_config *config) { config->embedding_scale = 1; }
 
 /* What expect_rows would not find is no test of it: another half of the gate, another base, another factor. Each change
@@ -250,6 +251,12 @@ static const struct mistake {
     {"qwen3", other_half, NULL, NULL},
     {"qwen3", sees_later, NULL, NULL},
     {"qwen3-wide", NULL, "rope_theta", "10000"},
+    {"stretched", shares_angles, NULL, NULL},
+    {"nomic-dynamic-published", NULL, "max_trained_positions", "20"},
+    {"nomic-dynamic-published", NULL, "rotary_scaling_factor", "2"},
+    {"nomic-dynamic-published", NULL, "rotary_scaling_factor", "null"},
+    {"modernbert-dynamic", shares_angles, NULL, NULL},
+    {"qwen3-dynamic", NULL, "rope_scaling", "{\"type\": \"dynamic\", \"factor\": 3}"},
     {"gemma", other_scale, NULL, NULL},
     {"gemma-old", NULL, "rope_local_base_freq", "100"},
     {"gemma-old", NULL, "sliding_window_pattern", "2"},
@@ -303,7 +310,7 @@ static void test_mistakes(void **state)
 static void test_damaged(void **state)
 {
     static const char *const names[] = {"gte-scaled",  "modernbert-mean", "modernbert-old", "jina",
-                                        "jina3-saved", "qwen3-wide",      "gemma-old"};
+                                        "jina3-saved", "qwen3-wide",      "gemma-old",      "nomic-dynamic-published"};
     uint64_t random = 11;
     size_t accepted = 0, refused = 0;
     (void)state;

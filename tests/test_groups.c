@@ -48,6 +48,8 @@ struct shape {
     wherry_gate gate;
     uint32_t without;  /* biases */
     float rotary_base; /* 0: positions by a table */
+    float rotary_dynamic;
+    uint32_t rotary_trained; /* longer sequences have angles of their own */
     wherry_norm norm;
     uint32_t key_heads, head_channels;
     bool head_norms;
@@ -106,6 +108,10 @@ static const struct shape shapes[] = {
      .opencl = "paper-f32", .vulkan = "flash-f16"},
     {"gated-odd", 18, 3, 7, WHERRY_ACTIVATION_GELU_TANH, false, WHERRY_POOL_MEAN, 1, {9, 1, 5}, .train = true, .gate = WHERRY_GATE_SECOND, .without = WHERRY_WITHOUT_LIN1_BIAS, .rotary_base = 160000,
      .opencl = "flash-f16", .vulkan = "flash-f32", .few = "unfused-f32"},
+    {"stretched", 32, 2, 64, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_MEAN, 1, {20, 3, 70, 21}, .train = true, .gate = WHERRY_GATE_SECOND, .without = NO_BIAS, .rotary_base = 1000,
+     .rotary_dynamic = 2, .rotary_trained = 20, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .few = "flash-f16"},
+    {"stretched-odd", 18, 3, 7, WHERRY_ACTIVATION_RELU, true, WHERRY_POOL_CLS, -1, {9, 1, 5}, .rotary_base = 10, .rotary_dynamic = 1.5f, .rotary_trained = 4,
+     .opencl = "flash-f32", .vulkan = "flash-f16"},
     {"without-biases", 40, 5, 24, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .train = true, .without = NO_BIAS,
      .opencl = "flash-f32", .vulkan = "paper-f16"},
     {"gated-relu", 24, 2, 48, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .opencl = "flash-f32 int8", .gate = WHERRY_GATE_FIRST},
@@ -227,6 +233,8 @@ static void test_one(void **state)
                                   .gate = s->gate,
                                   .without = s->without,
                                   .rotary_base = s->rotary_base,
+                                  .rotary_dynamic = s->rotary_dynamic,
+                                  .rotary_trained = s->rotary_trained,
                                   .norm = s->norm,
                                   .key_heads = s->key_heads,
                                   .head_channels = s->head_channels,

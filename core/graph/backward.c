@@ -197,6 +197,13 @@ static void derive_scores_bias(struct backward *w, const struct op *o)
     backward_give(w, o, o->in[0], d);
 }
 
+/* Angles follow from lengths alone. */
+static void derive_angles(struct backward *w, const struct op *o)
+{
+    (void)w;
+    (void)o;
+}
+
 /* Turned back by as much: what is turned is linear in what was read. */
 static void derive_rotary(struct backward *w, const struct op *o)
 {
@@ -248,6 +255,7 @@ static const struct rule {
     {&kind_gelu, .dx = &kind_gelu_dx, .saved = READS_INPUT},
     {&kind_silu, .dx = &kind_silu_dx, .saved = READS_INPUT},
     {&kind_gate, .dx = &kind_gate_dx, .saved = READS_INPUT},
+    {&kind_angles, .derive = derive_angles},
     {&kind_rotary, .derive = derive_rotary},
     {&kind_heads_norm, .derive = derive_heads_norm},
     {&kind_gelu_tanh, .dx = &kind_gelu_tanh_dx, .saved = READS_INPUT},

@@ -137,7 +137,7 @@ static void add_relative(struct builder *b)
     for (uint32_t l = 0; l < c->layers; l++) b->made[l][W_RELATIVE] = table;
 }
 
-static int add_angles(struct builder *b, const char *name, enum weight weight)
+static int add_table(struct builder *b, const char *name, enum weight weight)
 {
     return builder_named(
         b, name,
@@ -145,20 +145,30 @@ static int add_angles(struct builder *b, const char *name, enum weight weight)
             .dims = layer_tensors[ROTARY_TABLE].dims, .role = TENSOR_WEIGHT, .weight = weight, .f32 = true});
 }
 
-/* Positions, and the tables of their angles: one for all layers, or one for those with a window and one for the others.
- */
+/* Every token's angles, of the frequencies of its text's length. */
+static int add_angles(struct builder *b, int positions)
+{
+    int angles = builder_named(b, "angles", (struct tensor){.dims = "bjp", .role = TENSOR_VALUE, .f32 = true});
+    return add_plain(b, "angles", ANGLES, &kind_angles, angles, positions, add_batch(b, "lengths", BATCH_LENGTHS),
+                     add_table(b, "frequencies", WEIGHT_ROTARY), NULL);
+}
+
+/* Which row of which table of angles a token has: one table for all layers, or one for those with a window and one for
+ * the others. */
 static void add_rotary(struct builder *b)
 {
     const wherry_model_config *c = b->options->config;
-    int positions, tables[2] = {-1, -1};
+    int positions, rows[2], tables[2] = {-1, -1};
     if (!(c->rotary_base > 0)) return;
-    positions = add_batch(b, layer_tensors[POSITIONS].name, BATCH_POSITIONS);
+    positions = rows[0] = rows[1] = add_batch(b, layer_tensors[POSITIONS].name, BATCH_POSITIONS);
+    if (c->rotary_dynamic > 0) rows[0] = add_batch(b, "angle_rows", BATCH_ANGLES);
     for (uint32_t l = 0; l < c->layers; l++) {
         bool local = c->rotary_base_local > 0 && graph_mask(b->g, (int)l).before;
         if (tables[local] < 0)
-            tables[local] = add_angles(b, local ? "rotary_local" : layer_tensors[ROTARY_TABLE].name,
-                                       local ? WEIGHT_ROTARY_LOCAL : WEIGHT_ROTARY);
-        b->made[l][POSITIONS] = positions;
+            tables[local] = local                   ? add_table(b, "rotary_local", WEIGHT_ROTARY_LOCAL)
+                            : c->rotary_dynamic > 0 ? add_angles(b, positions)
+                                                    : add_table(b, layer_tensors[ROTARY_TABLE].name, WEIGHT_ROTARY);
+        b->made[l][POSITIONS] = rows[local];
         b->made[l][ROTARY_TABLE] = tables[local];
     }
 }
@@ -237,6 +247,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['d'] = c->relative_buckets;
     out->dims.of['z'] = 2;
     out->relative_distance = c->relative_distance;
+    out->rotary_trained = c->rotary_trained;
     out->masks = (struct masks){c->causal, c->alibi, c->window, c->global_every, c->global_first};
     out->dims.of['c'] = c->labels;
     out->input = out->out_gradient = out->in_gradient = -1;

@@ -62,6 +62,7 @@ const struct op_kind
     kind_gelu_tanh_dx      = {"gelu_tanh_dx", "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   10, reference_gelu_tanh_dx,      constants_gelu_tanh_dx,      {SLOT_X, SLOT_SAVED}},
     kind_silu_dx           = {"silu_dx",      "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   7,  reference_silu_dx,           constants_silu_dx,           {SLOT_X, SLOT_SAVED}},
     kind_gate_dx           = {"gate_dx",      "gate",               LAUNCH_ELEMENTS,   ELEMENTWISE,   12, reference_gate_dx,           constants_gate_dx,           {SLOT_X, SLOT_SAVED}},
+    kind_angles            = {"angles",       "angles",             LAUNCH_ELEMENTS,   ELEMENTWISE,   20, reference_angles,            constants_angles,            {SLOT_POSITIONS, SLOT_IDS, SLOT_POSITION}, .out_slot = {SLOT_ANGLES}, .gathers = 2},
     kind_rotary_dx         = {"rotary_dx",    "rotary",             LAUNCH_ELEMENTS,   ELEMENTWISE,   2,  reference_rotary_dx,         constants_rotary_dx,         {SLOT_X, SLOT_POSITIONS, SLOT_POSITION}, .gathers = 2},
     kind_given_dx          = {"given_dx",     "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   1,  reference_given_dx,          constants_given_dx,          {SLOT_X, SLOT_SAVED}},
     kind_tanh_dx           = {"tanh_dx",      "map",                LAUNCH_ELEMENTS,   ELEMENTWISE,   2,  reference_tanh_dx,           constants_tanh_dx,           {SLOT_X, SLOT_SAVED}},

@@ -39,6 +39,7 @@ extern const struct op_kind kind_scale; /* times attribute, which is the gradien
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_silu, kind_tanh;
 extern const struct op_kind kind_gate;       /* of two neighbours, one through an activation, times the other */
 extern const struct op_kind kind_heads_norm; /* of each head of Q and K, by its root mean square */
+extern const struct op_kind kind_angles;     /* of rotary positions, by a text's length */
 extern const struct op_kind kind_rotary;     /* turns pairs of channels of Q and K by the token's position */
 extern const struct op_kind kind_gelu_slope, kind_gelu_tanh_slope;  /* what their gradients multiply with */
 extern const struct op_kind kind_log1p_relu, kind_log1p_log1p_relu; /* log(1 + relu(x)), and log(1 + that) */

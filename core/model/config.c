@@ -27,7 +27,8 @@ static bool rotary_check(const wherry_model_config *config, struct error *e)
         float value;
     } numbers[] = {{"the base of the rotary positions", config->rotary_base},
                    {"the base of the rotary positions in layers with a window", config->rotary_base_local},
-                   {"the factor of the rotary positions", config->rotary_factor}};
+                   {"the factor of the rotary positions", config->rotary_factor},
+                   {"the factor of rotary positions that stretch", config->rotary_dynamic}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (!(numbers[i].value >= 0 && numbers[i].value < 1e30f))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s is %s; it must be over 0, or 0 where there is none",
@@ -37,7 +38,15 @@ static bool rotary_check(const wherry_model_config *config, struct error *e)
                         "%s is %s, and there are no rotary positions: give them a base, or leave it 0", numbers[i].what,
                         NUMBER("%g", (double)numbers[i].value));
     }
+    if ((config->rotary_dynamic > 0) != (config->rotary_trained > 0))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "rotary positions stretch by a factor (rotary_dynamic) for texts beyond a length (rotary_trained): "
+                    "give both, or leave both 0");
     if (config->rotary_base == 0) return true;
+    if (config->rotary_dynamic > 0 && (channels <= 2 || config->rotary_factor > 1))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "rotary positions that stretch (rotary_dynamic) are of heads of more than 2 channels, and without "
+                    "another factor (rotary_factor)");
     if (channels % 2)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "rotary positions turn pairs of channels, and a head has %" PRIu32, channels);

@@ -332,5 +332,58 @@ GEMMA = [
 GEMMA_TRAINED = [Later("train-gemma", hf.Gemma3TextConfig, hf.Gemma3TextModel,
                        {**gemma(sliding_window=6), **SMALL})]
 
-MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA
-TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED + QWEN_TRAINED + GEMMA_TRAINED
+# ---- rotary positions that stretch for texts longer than those of training ----
+# Lengths rise: transformers goes on with the largest base that a text had so far until one is shorter than those of
+# training. Here a text's own length decides.
+
+DYNAMIC_LENGTHS = [1, 16, 17, 24, 40]
+
+
+def dynamic(base, factor=2.5, **more):
+    return {**SIZES, "max_position_embeddings": 16,
+            "rope_parameters": {"rope_type": "dynamic", "rope_theta": base, "factor": factor}, **more}
+
+
+def nomic_names(names):
+    return renamed(names, [(r"^layers\.", "encoder.layers."), (r"embeddings\.LayerNorm", "emb_ln"),
+                           (r"self_attn\.[qkv]_proj", "attn.Wqkv"), (r"self_attn\.o_proj", "attn.out_proj"),
+                           (r"mlp\.up_proj", "mlp.fc11"), (r"mlp\.gate_proj", "mlp.fc12"),
+                           (r"mlp\.down_proj", "mlp.fc2"), ("post_attention_layernorm", "norm1"),
+                           ("post_mlp_layernorm", "norm2")], ("q_proj", "k_proj", "v_proj"))
+
+
+def nomic_dynamic_keys(config):
+    config.update(n_positions=48, max_trained_positions=16, rotary_scaling_factor=2.5)
+
+
+def modern_dynamic(**more):
+    sizes = modern(max_position_embeddings=16, **more)
+    sizes["rope_parameters"]["full_attention"] = {"rope_type": "dynamic", "rope_theta": 200.0, "factor": 2.5}
+    return sizes
+
+
+def qwen_dynamic_keys(config):
+    parameters = config.pop("rope_parameters")
+    config.update(rope_theta=parameters["rope_theta"], rope_scaling={"type": "dynamic", "factor": parameters["factor"]})
+
+
+DYNAMIC = [
+    Later("stretched", hf.NomicBertConfig, hf.NomicBertModel, dynamic(100.0), lengths=DYNAMIC_LENGTHS),
+    Later("nomic-dynamic-published", hf.NomicBertConfig, hf.NomicBertModel,
+          dynamic(50.0, num_attention_heads=2, vocab_size=61), "F16", lengths=DYNAMIC_LENGTHS + [48],
+          names=nomic_names, keys=nomic_dynamic_keys),
+    Later("gte-dynamic", hf.GteConfig, hf.GteModel, dynamic(100.0), lengths=DYNAMIC_LENGTHS),
+    Later("modernbert-dynamic", hf.ModernBertConfig, hf.ModernBertModel, modern_dynamic(), lengths=DYNAMIC_LENGTHS),
+    Later("qwen3-dynamic", hf.Qwen3Config, hf.Qwen3Model, {**qwen(), **dynamic(200.0)}, lengths=DYNAMIC_LENGTHS,
+          keys=qwen_dynamic_keys),
+]
+SHORT = {**SMALL, "max_position_embeddings": 8}
+DYNAMIC_TRAINED = [
+    Later("train-nomic-dynamic", hf.NomicBertConfig, hf.NomicBertModel, {**dynamic(10.0), **SHORT}),
+    Later("train-qwen3-dynamic", hf.Qwen3Config, hf.Qwen3Model,
+          {**qwen(), **dynamic(10.0), **SHORT, "num_key_value_heads": 1}),
+]
+
+MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA + DYNAMIC
+TRAINED = (GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED + QWEN_TRAINED + GEMMA_TRAINED +
+           DYNAMIC_TRAINED)
