@@ -522,6 +522,10 @@ static void checks_other_configs(void **state)
         {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
          "\"intermediate_size\": 8, \"rope_scaling\": {\"type\": \"yarn\"}}",
          WHERRY_STATUS_UNSUPPORTED, "the rope_type \"yarn\" is not supported: supported are default and dynamic"},
+        {"{\"model_type\": \"deberta-v2\", \"architectures\": [\"DebertaV2ForSequenceClassification\"]}",
+         WHERRY_STATUS_UNSUPPORTED, "disentangled attention"},
+        {"{\"model_type\": \"deberta\", \"architectures\": [\"DebertaModel\"]}", WHERRY_STATUS_UNSUPPORTED,
+         "Take a model of one of the types bert, "},
         {"{\"architectures\": [\"XLMRobertaXLModel\"]}", WHERRY_STATUS_UNSUPPORTED, "XLMRobertaXLModel"},
         {"{\"model_type\": \"roberta\", \"architectures\": [\"BertModel\"]}", WHERRY_STATUS_UNSUPPORTED,
          "the architecture BertModel (model type roberta)"},

@@ -142,6 +142,18 @@ static bool has_program(const struct architecture *a, const char *code)
     return false;
 }
 
+/* Model types that are asked for, and can't be had. */
+static bool refuse_type(const char *type, const char *types, struct error *e)
+{
+    bool deberta = type && (!strcmp(type, "deberta") || !strcmp(type, "deberta-v2"));
+    return !deberta ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "models of the type %s are not supported: their scores are also products of a token's query with the "
+                "key of a distance, and of a distance's query with a token's key (disentangled attention), and here "
+                "what scores get by distance is the same for all tokens. Take a model of one of the types %s",
+                type, types);
+}
+
 static bool find_architecture(const json_t *config, struct config_kind *kind, struct error *e)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
@@ -155,6 +167,7 @@ static bool find_architecture(const json_t *config, struct config_kind *kind, st
                     "one of the types %s",
                     types);
     }
+    TRY(refuse_type(type, types, e));
     kind->architecture = architecture_find(type, class, &kind->family);
     if (!kind->architecture) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
