@@ -6,7 +6,8 @@
 /* A layernorm without a beta adds none, nor does its gradient sum one; of heads V's are not normed. */
 static double flops_per_element(const struct graph *g, const struct op *o)
 {
-    if (o->kind == &kind_heads_norm || o->kind == &kind_heads_norm_dw || o->kind == &kind_heads_norm_dx)
+    bool wide = o->kind == &kind_wide_norm || o->kind == &kind_wide_norm_dw || o->kind == &kind_wide_norm_dx;
+    if (wide || o->kind == &kind_heads_norm || o->kind == &kind_heads_norm_dw || o->kind == &kind_heads_norm_dx)
         return o->kind->flops_per_element * tensor_turned(g, o->in[0]) / tensor_row_length(g, o->in[0]);
     bool less = (o->kind == &kind_layernorm && o->in[2] < 0) || (o->kind == &kind_norm_dw && o->out[1] < 0);
     return o->kind->flops_per_element - (less ? 1 : 0);

@@ -24,6 +24,7 @@
     {"v",                  QKV,               &kind_contract,  {V_RAW},             {input, W_V, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"qkv_bias",           QKV_BIAS,          &kind_bias,      {QKV_ALL},           {QKV_RAW, B_QKV, NONE},                  NULL,               .paper = {2, 0, 45}}, \
     {"heads_norm",         HEADS_NORM,        &kind_heads_norm,{QKV_NORMED},        {QKV_ALL, G_HEADS, NONE},                NULL,               .paper = {0}}, \
+    {"wide_norm",          HEADS_NORM,        &kind_wide_norm, {QKV_NORMED},        {QKV_ALL, G_WIDE, B_WIDE},               NULL,               .paper = {0}}, \
     {"rotary",             ROTARY,            &kind_rotary,    {QKV_ROTATED},       {QKV_NORMED, POSITIONS, ROTARY_TABLE},   NULL,               .paper = {0}}, \
     {"scores",             SCORES,            &kind_contract,  {ATTENTION_SCORES},  {Q, K, NONE},                            "bjhp,bkhp->bhjk",  .paper = {3, 41, 42}, .grouped = "bjHGp,bkHp->bHGjk"}, \
     {"scores_bias",        SCORES_BIAS,       &kind_scores_bias,{SCORES_BIASED},    {ATTENTION_SCORES, W_RELATIVE, NONE},    NULL,               .paper = {0}}, \
@@ -34,7 +35,8 @@
     {"out",                OUT,               &kind_contract,  {OUT_RAW},           {ATTENTION_CONTEXT, W_OUT, NONE},        "bjhp,ihp->bji",    .paper = {6, 36, 37}, .grouped = "bjHGp,iHGp->bji"}, \
     {"out_bias",           OUT_BIAS,          &kind_bias,      {OUT_BIASED},        {OUT_RAW, B_OUT, NONE},                  NULL,               .paper = {7, 0, 35}}, \
     {"out_dropout",        OUT_DROPOUT,       &kind_dropout,   {OUT_DROPPED},       {OUT_BIASED, NONE, NONE},                NULL,               .paper = {8, 34}, .site = DROPOUT_OUT}, \
-    {"out_norm",           OUT_NORM,          &kind_layernorm, {OUT_NORMED},        {OUT_DROPPED, G_OUT, B_NORM_OUT},        NULL,               .paper = {0}}, \
+    {"out_inner",          OUT_INNER,         &kind_add,       {OUT_SUMMED},        {OUT_DROPPED, X, NONE},                  NULL,               .paper = {0}, .meeting = "inner_dx"}, \
+    {"out_norm",           OUT_NORM,          &kind_layernorm, {OUT_NORMED},        {OUT_SUMMED, G_OUT, B_NORM_OUT},        NULL,               .paper = {0}}, \
     {"out_residual",       OUT_RESIDUAL,      &kind_add,       {SUM1},              {OUT_NORMED, X, NONE},                   NULL,               .paper = {9, 46}, .meeting = "residual_dx"}
 
 #define FEED_FORWARD(input, residual) \
@@ -225,7 +227,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
                     "%u heads of Q and %u of K and V: the latter must divide the former, and Q, K and V be one product "
                     "that lies as all of Q, then K, then V (layouts without qkv=bjhqp)",
                     c->heads, key_heads(c));
-    if (c->head_norms && options->layout.qkv_interleaved)
+    if ((c->head_norms || c->wide_norms) && options->layout.qkv_interleaved)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: qkv=bjhqp is for Q and K without norms of their heads");
     if (options->layout.channel_major && c->gate)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,

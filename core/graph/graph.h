@@ -135,7 +135,8 @@ enum weight {
     WEIGHT_OUT_BETA,
     WEIGHT_LIN2_GAMMA, /* [i]: that of what the feed-forward makes */
     WEIGHT_LIN2_BETA,
-    WEIGHT_HEADS_GAMMA, /* [r, p]: the norms of a head of Q and of one of K */
+    WEIGHT_HEADS_GAMMA, /* [r, p]: the norms of a head of Q and of one of K; [r, h, p]: of all heads at once */
+    WEIGHT_HEADS_BETA,
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
@@ -232,7 +233,8 @@ enum role {
     ENTROPY,     /* what a strip's scores add to the cross-entropy */
     ENTROPY_SUM, /* of all rows */
     ACTIVATION_SLOPE,
-    ANGLES, /* of rotary positions, where they depend on a text's length */
+    OUT_INNER, /* a residual before OUT_NORM, besides the one after it */
+    ANGLES,    /* of rotary positions, where they depend on a text's length */
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */

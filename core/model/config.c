@@ -122,6 +122,15 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
     if (config->block_norms && !config->pre_layernorm)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "block_norms are for layers with norms before their blocks (pre_layernorm): leave it false");
+    if (config->double_norms && (config->pre_layernorm || config->block_norms))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "double_norms are for layers with norms after their blocks: leave pre_layernorm and block_norms "
+                    "false");
+    if (config->wide_norms && (config->head_norms || config->rotary_base > 0 || heads_grouped(config) ||
+                               config->norm != WHERRY_NORM_LAYER || config->without & WHERRY_WITHOUT_NORM_BIAS))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "wide_norms are layernorms with a bias, of models without rotary positions (rotary_base), norms of "
+                    "single heads (head_norms) and grouped queries (key_heads, head_channels)");
     if (config->activation > WHERRY_ACTIVATION_SILU) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_activation",
                     (int)config->activation);

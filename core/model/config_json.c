@@ -159,6 +159,7 @@ static bool find_architecture(const json_t *config, struct config_kind *kind, st
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const char *class = json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
     const char *code = json_string_value(json_object_get(json_object_get(config, "auto_map"), "AutoModel"));
+    const char *path = json_string_value(json_object_get(config, "_name_or_path"));
     char types[200];
     architecture_types(types, sizeof types);
     if (!type && !class) {
@@ -168,7 +169,7 @@ static bool find_architecture(const json_t *config, struct config_kind *kind, st
                     types);
     }
     TRY(refuse_type(type, types, e));
-    kind->architecture = architecture_find(type, class, &kind->family);
+    kind->architecture = architecture_find(type, class, code ? code : path, &kind->family);
     if (!kind->architecture) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "the architecture %.100s (model type %.100s) is not supported: supported are encoders of the model "

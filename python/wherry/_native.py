@@ -46,7 +46,8 @@ class ModelConfig(Structure):
                 ("global_every", c_uint32), ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool),
                 ("block_norms", c_bool), ("embedding_scale", c_float),
                 ("next_sentence", c_bool), ("beyond_f16", c_bool),
-                ("rotary_dynamic", c_float), ("rotary_trained", c_uint32)]
+                ("rotary_dynamic", c_float), ("rotary_trained", c_uint32), ("wide_norms", c_bool),
+                ("double_norms", c_bool)]
 
 
 class ModelInfo(Structure):

@@ -239,6 +239,67 @@ JINA = [
 ]
 JINA_TRAINED = [Later("train-jina", JinaConfig, JinaBertModel, {**SIZES, **SMALL})]
 
+# ---- Jina v2 for code ----
+
+
+class CodeConfig(JinaConfig):
+    def to_json_string(self, use_diff):
+        config = json.loads(super().to_json_string(use_diff))
+        config.update(_name_or_path="jinaai/jina-bert-v2-qk-post-norm", auto_map={
+            "AutoModel": "jinaai/jina-bert-v2-qk-post-norm--modeling_bert.JinaBertModel"})
+        return json.dumps(config)
+
+
+class CodeAttention(JinaAttention):
+    """The same with Q and K normed, all heads at once."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        for part in ("layer_norm_q", "layer_norm_k"):
+            self.self[part] = torch.nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
+        normed = {"query": "layer_norm_q", "key": "layer_norm_k"}
+        for part, norm in normed.items():
+            self.self[part].register_forward_hook(lambda _, __, made, norm=norm: self.self[norm](made))
+
+
+class CodeLayer(torch.nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width = config.hidden_size
+        self.attention = CodeAttention(config)
+        self.mlp = torch.nn.ModuleDict({
+            "up_gated_layer": torch.nn.Linear(width, 2 * config.intermediate_size, bias=False),
+            "down_layer": torch.nn.Linear(config.intermediate_size, width)})
+        self.layer_norm_1 = torch.nn.LayerNorm(width, config.layer_norm_eps)
+        self.layer_norm_2 = torch.nn.LayerNorm(width, config.layer_norm_eps)
+
+    def forward(self, x):
+        x = self.layer_norm_1(x + self.attention(x))
+        up, gate = self.mlp["up_gated_layer"](x).chunk(2, -1)
+        return self.layer_norm_2(x + self.mlp["down_layer"](up * torch.nn.functional.gelu(gate)))
+
+
+class CodeBertModel(JinaBertModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.encoder = torch.nn.ModuleDict({"layer": torch.nn.ModuleList(
+            CodeLayer(config) for _ in range(config.num_hidden_layers))})
+
+    def forward(self, input_ids, attention_mask, token_type_ids):
+        e = self.embeddings
+        x = e["LayerNorm"](e["word_embeddings"](input_ids[0]) + e["token_type_embeddings"](token_type_ids[0]))
+        for layer in self.encoder["layer"]:
+            x = layer(x)
+        return types.SimpleNamespace(last_hidden_state=x[None],
+                                     pooler_output=torch.tanh(self.pooler["dense"](x[:1])))
+
+
+CODE = [
+    Later("code", CodeConfig, CodeBertModel, dict(SIZES)),
+    Later("code-odd", CodeConfig, CodeBertModel, {**SIZES, "hidden_size": 36, "num_attention_heads": 3}, "F16", True),
+]
+CODE_TRAINED = [Later("train-code", CodeConfig, CodeBertModel, {**SIZES, **SMALL})]
+
 # ---- Jina v3 ----
 
 
@@ -384,6 +445,6 @@ DYNAMIC_TRAINED = [
           {**qwen(), **dynamic(10.0), **SHORT, "num_key_value_heads": 1}),
 ]
 
-MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA + DYNAMIC
+MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA + DYNAMIC + CODE
 TRAINED = (GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED + QWEN_TRAINED + GEMMA_TRAINED +
-           DYNAMIC_TRAINED)
+           DYNAMIC_TRAINED + CODE_TRAINED)

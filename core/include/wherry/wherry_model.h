@@ -136,6 +136,9 @@ typedef struct wherry_model_config {
      * else is in the batch. Of layers of rotary_base alone. 0 and 0: bases are the same for all texts. */
     float rotary_dynamic;
     uint32_t rotary_trained;
+    /* All heads of Q at once are normed before scores, and all of K: a layernorm of `hidden` channels. */
+    bool wide_norms;
+    bool double_norms; /* post-LN: what attention makes is added to what it read and normed, and then once more */
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
