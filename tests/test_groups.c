@@ -322,7 +322,8 @@ static bool takes(const char *words, size_t plan, wherry_dtype dtype)
 /* Whether tensors in other orders are for a case: `words` has its plan and type, or is NULL. */
 static bool takes_layout(const struct shape *s, const struct layout *layout, const char *words, size_t plan, bool train)
 {
-    if ((s->key_heads || s->head_norms || s->wide_norms) && strstr(layout->orders, "qkv=bjhqp")) return false; /* refused */
+    if ((s->key_heads || s->head_norms || s->wide_norms) && strstr(layout->orders, "qkv=bjhqp"))
+        return false; /* refused */
     unsigned bit = 1u << plan;
     if (s->gate && strstr(layout->orders, "active=")) return false; /* a gate's halves lie side by side */
     if (layout->int8 && train) return false;
