@@ -1,6 +1,7 @@
 /* Norms of single heads: rows of HEADS heads of N channels, of Q, then of K, then KEY_HEADS of V, which are copied.
  * Y = X / sqrt(mean square + epsilon) * gamma, GAMMA having the N of Q's heads, then those of K's; with ROTARY pairs of
- * channels are then turned by the token's position. A head a team. Twin of shaders/heads_norm.comp.
+ * channels are then turned by the token's position. Where RMS is RMS_NONE it is a layernorm, and BETA is as GAMMA.
+ * A head a team. Twin of shaders/heads_norm.comp.
  *
  * LOCAL_SIZE, TEAM: as layernorm's, of which a head is a row. */
 #include "common.h"
@@ -27,6 +28,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void heads_norm(BATCH_ARGUMENT
     , INPUT(x)
     , INPUT(gamma)
+#if RMS == RMS_NONE
+    , INPUT(beta)
+#endif
 #if ROTARY
     , INPUT_OF(uint, positions)
     , INPUT_OF(float, position)
@@ -38,6 +42,9 @@ void heads_norm(BATCH_ARGUMENT
     BEGIN_OF(uint, batch);
     BEGIN(x);
     BEGIN(gamma);
+#if RMS == RMS_NONE
+    BEGIN(beta);
+#endif
 #if ROTARY
     BEGIN_OF(uint, positions);
     BEGIN_OF(float, position);
@@ -52,6 +59,13 @@ void heads_norm(BATCH_ARGUMENT
         const bool normed = head < HEADS - KEY_HEADS;
         float held[STEPS][ACCESS];
         ROW_LOAD(x, row * N);
+#if RMS == RMS_NONE
+        const float sum = row_sum(held, scratch), mean = normed ? sum / (float)(N) : 0.0f;
+        UNROLL for (uint i = 0; i < STEPS; i++)
+        {
+            UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] -= mean;
+        }
+#endif
         const float root = 1.0f / sqrt(row_square_sum(held, scratch) / (float)(N) + as_float((uint)(EPSILON)));
         UNROLL for (uint i = 0; i < STEPS; i++)
         {
@@ -59,6 +73,11 @@ void heads_norm(BATCH_ARGUMENT
             float scale[ACCESS];
             LOAD_ACCESS(gamma, weights + column, scale);
             UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] *= normed ? root * SCALE_OF(scale[c]) : 1.0f;
+#if RMS == RMS_NONE
+            float shift[ACCESS];
+            LOAD_ACCESS(beta, weights + column, shift);
+            UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] += normed ? shift[c] : 0.0f;
+#endif
 #if ROTARY
             if (normed) {
                 const uint angle = positions[row / HEADS] * N + column;

@@ -2,7 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 /* Norms of single heads: rows of HEADS heads of N channels, of Q, then of K, then KEY_HEADS of V, which are copied.
  * Y = X / sqrt(mean square + epsilon) * gamma, GAMMA having the N of Q's heads, then those of K's; with ROTARY pairs of
- * channels are then turned by the token's position. A head a team. Twin of cl/heads_norm.cl.
+ * channels are then turned by the token's position. Where RMS is RMS_NONE it is a layernorm, and BETA is as GAMMA.
+ * A head a team. Twin of cl/heads_norm.cl.
  *
  * LOCAL_SIZE, TEAM: as layernorm's, of which a head is a row. */
 #define REDUCE
@@ -19,6 +20,7 @@ layout(constant_id = CONST_EPSILON) const uint EPSILON = 0x2b8cbcccu; /* 1e-12 *
 INPUT_OF(SLOT_BATCH, uint, batch);
 INPUT(SLOT_X, x);
 INPUT(SLOT_GAMMA, gamma);
+INPUT(SLOT_BETA, beta);
 INPUT_OF(SLOT_POSITIONS, uint, positions);
 INPUT_OF(SLOT_POSITION, float, position);
 INPUT_OF(SLOT_POSITION, vec4, position_quads);
@@ -33,6 +35,13 @@ void main()
         const uint head = row % HEADS, weights = head < HEADS - 2 * KEY_HEADS ? 0 : N;
         const bool normed = head < HEADS - KEY_HEADS;
         ROW_LOAD(x, row * N);
+        if (RMS == RMS_NONE) {
+            const float sum = row_sum(), mean = normed ? sum / float(N) : 0.0;
+            UNROLL for (uint i = 0; i < STEPS; i++)
+            {
+                UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] -= mean;
+            }
+        }
         const float root = 1.0 / sqrt(row_square_sum() / float(N) + uintBitsToFloat(EPSILON));
         UNROLL for (uint i = 0; i < STEPS; i++)
         {
@@ -40,6 +49,11 @@ void main()
             float scale[VECTOR];
             LOAD_ACCESS(gamma, weights + column, scale);
             UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] *= normed ? root * SCALE_OF(scale[c]) : 1.0;
+            if (RMS == RMS_NONE) {
+                float shift[VECTOR];
+                LOAD_ACCESS(beta, weights + column, shift);
+                UNROLL for (uint c = 0; c < ACCESS; c++) held[i][c] += normed ? shift[c] : 0.0;
+            }
             if (ROTARY != ROTARY_NONE && normed) {
                 const uint angle = positions[row / HEADS] * N + column;
                 if (ALIGNED == 0) {

@@ -113,9 +113,10 @@ static inline float tiny_value(const char *name, uint64_t element)
     uint64_t h = 0xcbf29ce484222325u;
     for (const char *c = name; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
     h = (h ^ element) * 0x9e3779b97f4a7c15u;
-    if (strstr(name, "LayerNorm.weight") || strstr(name, "layer_norm.weight") || strstr(name, "layernorm.weight") ||
-        strstr(name, "emb_ln.weight") || strstr(name, "norm1.weight") || strstr(name, "norm2.weight") ||
-        strstr(name, "attn_ln.weight") || strstr(name, "mlp_ln.weight") || strstr(name, "norm.weight"))
+    if (strstr(name, "LayerNorm.weight") || (strstr(name, "layer_norm_") && strstr(name, ".weight")) ||
+        strstr(name, "layer_norm.weight") || strstr(name, "layernorm.weight") || strstr(name, "emb_ln.weight") ||
+        strstr(name, "norm1.weight") || strstr(name, "norm2.weight") || strstr(name, "attn_ln.weight") ||
+        strstr(name, "mlp_ln.weight") || strstr(name, "norm.weight"))
         return 1 + (float)((int)(h >> 40 & 31) - 16) / 128;
     return (float)((int)(h >> 40 & 127) - 63) / 256;
 }

@@ -233,6 +233,8 @@ static void other_half(wherry_model_config *config)
 }
 
 static void sees_later(wherry_model_config *config) { config->causal = false; }
+static void norms_once(wherry_model_config *config) { config->double_norms = false; }
+static void shares_angles(wherry_model_config *config) { config->rotary_trained = config->positions; }
 static void other_scale(wherry_model_config *config) { config->embedding_scale = 1; }
 
 /* What expect_rows would not find is no test of it: another half of the gate, another base, another factor. Each change
@@ -258,6 +260,14 @@ static const struct mistake {
     {"qwen3", other_half, NULL, NULL},
     {"qwen3", sees_later, NULL, NULL},
     {"qwen3-wide", NULL, "rope_theta", "10000"},
+    {"code", other_half, NULL, NULL},
+    {"code", norms_once, NULL, NULL},
+    {"stretched", shares_angles, NULL, NULL},
+    {"nomic-dynamic-published", NULL, "max_trained_positions", "20"},
+    {"nomic-dynamic-published", NULL, "rotary_scaling_factor", "2"},
+    {"nomic-dynamic-published", NULL, "rotary_scaling_factor", "null"},
+    {"modernbert-dynamic", shares_angles, NULL, NULL},
+    {"qwen3-dynamic", NULL, "rope_scaling", "{\"type\": \"dynamic\", \"factor\": 3}"},
     {"gemma", other_scale, NULL, NULL},
     {"gemma-old", NULL, "rope_local_base_freq", "100"},
     {"gemma-old", NULL, "sliding_window_pattern", "2"},
@@ -313,7 +323,7 @@ static void test_mistakes(void **state)
 static void test_damaged(void **state)
 {
     static const char *const names[] = {"gte-scaled",  "modernbert-mean", "modernbert-old", "jina",
-                                        "jina3-saved", "qwen3-wide",      "gemma-old"};
+                                        "jina3-saved", "qwen3-wide",      "gemma-old",      "nomic-dynamic-published"};
     uint64_t random = 11;
     size_t accepted = 0, refused = 0;
     (void)state;
@@ -367,6 +377,9 @@ static void stored_name(const wherry_model *model, const char *name, int layer, 
         {"w_out", WEIGHT_OUT},
         {"b_out", WEIGHT_OUT_BIAS},
         {"gamma_heads", WEIGHT_HEADS_GAMMA},
+        {"gamma_wide", WEIGHT_HEADS_GAMMA},
+        {"beta_wide", WEIGHT_HEADS_BETA},
+        {"beta_out", WEIGHT_OUT_BETA},
         {"gamma1", WEIGHT_GAMMA1},
         {"beta1", WEIGHT_BETA1},
         {"w_lin1", WEIGHT_LIN1},

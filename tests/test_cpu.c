@@ -13,7 +13,17 @@
 #include <cmocka.h>
 
 #include "backends/cpu/cpu.h"
+#include "graph/rotary.h"
 #include "interface/interface.h"
+
+/* As backends/cpu/kernels/formulas.h includes them. */
+#define uint unsigned int
+#define __OPENCL_C_VERSION__ 120
+#include "interface/formulas.h"
+
+#include "interface/angles.h"
+#undef __OPENCL_C_VERSION__
+#undef uint
 
 #ifndef WHERRY_HAVE_CPU
 
@@ -342,6 +352,22 @@ static void test_formulas(void **state)
     choose_isa(0);
 }
 
+/* Rotary positions far from a text's beginning: whole turns fall out. */
+static void test_angles(void **state)
+{
+    (void)state;
+    for (int channel = 0; channel < 64; channel += 2)
+        for (uint32_t position = channel % 7; position < 1 << 17; position += position < 300 ? 1 : 97) {
+            double radians = pow(1000, -channel / 64.0), angle = position * radians;
+            struct frequency f = frequency_of(radians);
+            unsigned units = angle_units(position, f.whole, f.part);
+            float rest = angle_rest(position, f.part);
+            double error = fmax(fabs(angle_cosine(units, rest) - cos(angle)),
+                                fabs(angle_cosine(units - ANGLE_QUARTER, rest) - sin(angle)));
+            if (!(error < 2e-7)) fail_msg("the angle of position %u, channel %d: %.3g", position, channel, error);
+        }
+}
+
 /* A NaN and infinities come out: what is not finite is an error of encode, not a vector of numbers. */
 static void test_not_finite(void **state)
 {
@@ -414,8 +440,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),          cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_around_the_cache), cmocka_unit_test(test_packed_again),
-        cmocka_unit_test(test_formulas),         cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_default),
+        cmocka_unit_test(test_formulas),         cmocka_unit_test(test_angles),
+        cmocka_unit_test(test_not_finite),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_default),
     };
     support_kernels_check();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,6 +204,22 @@ static void test_norms(void **unused)
             }
 }
 
+/* All heads of Q and of K normed at once, and two norms after attention. */
+static void test_wide(void **unused)
+{
+    (void)unused;
+    for (int flash = 0; flash < 2; flash++) {
+        wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, false);
+        config.wide_norms = config.double_norms = true;
+        check_all(&(struct graph_options){.config = &config,
+                                          .pool = WHERRY_POOL_MEAN,
+                                          .training = true,
+                                          .dropout = 0.2f,
+                                          .flash = flash,
+                                          .save = flash ? WHERRY_SAVE_DEFAULT : WHERRY_SAVE_LEAST});
+    }
+}
+
 /* Heads of K and V that several of Q share, and heads whose channels are not hidden / heads. */
 static void test_grouped(void **unused)
 {
@@ -382,10 +398,10 @@ static void test_modules(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks),         cmocka_unit_test(test_distances), cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_grouped),        cmocka_unit_test(test_masks),     cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_products_apart), cmocka_unit_test(test_orders),    cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_classes),        cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_stacks),   cmocka_unit_test(test_distances),      cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_grouped),  cmocka_unit_test(test_wide),           cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_policies), cmocka_unit_test(test_products_apart), cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_heads),    cmocka_unit_test(test_classes),        cmocka_unit_test(test_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

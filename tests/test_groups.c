@@ -48,9 +48,12 @@ struct shape {
     wherry_gate gate;
     uint32_t without;  /* biases */
     float rotary_base; /* 0: positions by a table */
+    float rotary_dynamic;
+    uint32_t rotary_trained; /* longer sequences have angles of their own */
     wherry_norm norm;
     uint32_t key_heads, head_channels;
     bool head_norms;
+    bool wide_norms, double_norms;
     bool causal, alibi;
     uint32_t window, global_every, global_first;
 };
@@ -106,6 +109,10 @@ static const struct shape shapes[] = {
      .opencl = "paper-f32", .vulkan = "flash-f16"},
     {"gated-odd", 18, 3, 7, WHERRY_ACTIVATION_GELU_TANH, false, WHERRY_POOL_MEAN, 1, {9, 1, 5}, .train = true, .gate = WHERRY_GATE_SECOND, .without = WHERRY_WITHOUT_LIN1_BIAS, .rotary_base = 160000,
      .opencl = "flash-f16", .vulkan = "flash-f32", .few = "unfused-f32"},
+    {"stretched", 32, 2, 64, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_MEAN, 1, {20, 3, 70, 21}, .train = true, .gate = WHERRY_GATE_SECOND, .without = NO_BIAS, .rotary_base = 1000,
+     .rotary_dynamic = 2, .rotary_trained = 20, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .few = "flash-f16"},
+    {"stretched-odd", 18, 3, 7, WHERRY_ACTIVATION_RELU, true, WHERRY_POOL_CLS, -1, {9, 1, 5}, .rotary_base = 10, .rotary_dynamic = 1.5f, .rotary_trained = 4,
+     .opencl = "flash-f32", .vulkan = "flash-f16"},
     {"without-biases", 40, 5, 24, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .train = true, .without = NO_BIAS,
      .opencl = "flash-f32", .vulkan = "paper-f16"},
     {"gated-relu", 24, 2, 48, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, .opencl = "flash-f32 int8", .gate = WHERRY_GATE_FIRST},
@@ -123,6 +130,9 @@ static const struct shape shapes[] = {
      .rotary_base = 1000, .key_heads = 2, .head_channels = 24, .head_norms = true, .opencl = "flash-f32", .vulkan = "flash-f16"},
     {"heads-trained", 20, 2, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE, .without = NO_BIAS,
      .rotary_base = 10, .key_heads = 1, .head_channels = 10, .head_norms = true, .opencl = "unfused-f16", .vulkan = "paper-f32", .few = "flash-f32"},
+    {"wide-normed", 72, 3, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .gate = WHERRY_GATE_SECOND, .without = WHERRY_WITHOUT_LIN1_BIAS,
+     .alibi = true, .wide_norms = true, .double_norms = true, .opencl = "flash-f32 paper-f16", .vulkan = "flash-f16 unfused-f32", .few = "flash-f32"},
+    {"wide-odd", 21, 3, 24, WHERRY_ACTIVATION_RELU, true, WHERRY_POOL_CLS, 1, {9, 1, 33}, .train = true, .wide_norms = true, .opencl = "flash-f16", .vulkan = "flash-f32"},
     /* Windows of 8, at their edges; the second layer sees all. */
     {"window", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {8, 9, 16, 17, 70, 1}, 2, .train = true,
      .opencl = "flash-f32 unfused-f16", .vulkan = "flash-f16", .few = "flash-f16", .window = 8, .global_every = 2, .global_first = 1},
@@ -227,10 +237,14 @@ static void test_one(void **state)
                                   .gate = s->gate,
                                   .without = s->without,
                                   .rotary_base = s->rotary_base,
+                                  .rotary_dynamic = s->rotary_dynamic,
+                                  .rotary_trained = s->rotary_trained,
                                   .norm = s->norm,
                                   .key_heads = s->key_heads,
                                   .head_channels = s->head_channels,
                                   .head_norms = s->head_norms,
+                                  .wide_norms = s->wide_norms,
+                                  .double_norms = s->double_norms,
                                   .causal = s->causal,
                                   .alibi = s->alibi,
                                   .window = s->window,
@@ -308,7 +322,8 @@ static bool takes(const char *words, size_t plan, wherry_dtype dtype)
 /* Whether tensors in other orders are for a case: `words` has its plan and type, or is NULL. */
 static bool takes_layout(const struct shape *s, const struct layout *layout, const char *words, size_t plan, bool train)
 {
-    if ((s->key_heads || s->head_norms) && strstr(layout->orders, "qkv=bjhqp")) return false; /* refused */
+    if ((s->key_heads || s->head_norms || s->wide_norms) && strstr(layout->orders, "qkv=bjhqp"))
+        return false; /* refused */
     unsigned bit = 1u << plan;
     if (s->gate && strstr(layout->orders, "active=")) return false; /* a gate's halves lie side by side */
     if (layout->int8 && train) return false;
@@ -424,7 +439,7 @@ static size_t add_shape(const struct tested *t, const struct shape *s, int argc,
                     if (!bf16 || strcmp(rungs[r], "coopmat"))
                         n += add(&cases[n], device, s, p, dtype, train, layout, rungs[r]);
                 /* Which nobody has measured yet: by itself a session may leave them out. */
-                if (bf16 && matrices && !few && p == 0)
+                if (bf16 && t->bf16_matrices && !few && p == 0)
                     n += add(&cases[n], device, s, p, dtype, train, layout, "coopmat");
             }
         }

@@ -96,8 +96,9 @@ static void test_refused(void **state)
     static const struct {
         const char *says;
         uint32_t window, every, first, buckets, offset;
-        float rotary;
-        bool causal, alibi;
+        float rotary, dynamic;
+        uint32_t trained;
+        bool causal, alibi, wide, twice, before;
     } wrong[] = {
         {"the window of attention is 16777217", .window = (1 << 24) + 1},
         {"no layer has one", .every = 3},
@@ -107,6 +108,12 @@ static void test_refused(void **state)
         {"goes with no ALiBi", .buckets = 32, .alibi = true},
         {"ALiBi and rotary", .alibi = true, .rotary = 1000},
         {"would have row 2", .alibi = true, .offset = 2},
+        {"give both, or leave both 0", .rotary = 1000, .dynamic = 2},
+        {"give both, or leave both 0", .rotary = 1000, .trained = 8},
+        {"there are no rotary positions", .dynamic = 2, .trained = 8},
+        {"that stretch is -1", .rotary = 1000, .dynamic = -1, .trained = 8},
+        {"wide_norms are layernorms", .rotary = 1000, .wide = true},
+        {"double_norms are for layers", .twice = true, .before = true},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         wherry_model_config config = config_of(wrong[i].window, wrong[i].causal);
@@ -118,6 +125,11 @@ static void test_refused(void **state)
         config.position_offset = wrong[i].offset;
         config.rotary_base = wrong[i].rotary;
         config.alibi = wrong[i].alibi;
+        config.rotary_dynamic = wrong[i].dynamic;
+        config.rotary_trained = wrong[i].trained;
+        config.wide_norms = wrong[i].wide;
+        config.double_norms = wrong[i].twice;
+        config.pre_layernorm = wrong[i].before;
         assert_true(wherry_model_create_random(context, &config, 1, &model) != WHERRY_STATUS_OK);
         if (!strstr(wherry_last_error(context), wrong[i].says))
             fail_msg("\"%s\" does not say \"%s\"", wherry_last_error(context), wrong[i].says);

@@ -360,8 +360,21 @@ static void checks_other_configs(void **state)
          WHERRY_STATUS_UNSUPPORTED, "the position_embedding_type \"alibi\" is not supported"},
         {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
          "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
+         "\"yarn\", \"factor\": 2}}",
+         WHERRY_STATUS_UNSUPPORTED,
+         "the rope_scaling of type \"yarn\" is not supported: supported are ntk and dynamic"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
+         "\"dynamic\", \"factor\": 0.5}}",
+         WHERRY_STATUS_BAD_FORMAT, "\"factor\" of \"rope_scaling\" is not a number from 1 on"},
+        {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 8, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
          "\"dynamic\", \"factor\": 2}}",
-         WHERRY_STATUS_UNSUPPORTED, "the rope_scaling of type \"dynamic\" is not supported"},
+         WHERRY_STATUS_BAD_FORMAT, "are of heads of more than 2 channels"},
+        {"{\"model_type\": \"gte\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
+         "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
+         "\"dynamic\", \"factor\": 2}, \"rope_parameters\": {\"rope_type\": \"dynamic\", \"factor\": 3}}",
+         WHERRY_STATUS_BAD_FORMAT, "rotary positions are dynamic twice"},
         {"{\"model_type\": \"new\", \"num_hidden_layers\": 4, \"hidden_size\": 16, \"num_attention_heads\": 2, "
          "\"intermediate_size\": 8, \"vocab_size\": 9, \"max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
          "\"ntk\", \"factor\": 0.5}}",
@@ -508,7 +521,11 @@ static void checks_other_configs(void **state)
          WHERRY_STATUS_UNSUPPORTED, "has another type than full_attention"},
         {"{\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"hidden_size\": 16, \"num_attention_heads\": 4, "
          "\"intermediate_size\": 8, \"rope_scaling\": {\"type\": \"yarn\"}}",
-         WHERRY_STATUS_UNSUPPORTED, "\"rope_scaling\" is there"},
+         WHERRY_STATUS_UNSUPPORTED, "the rope_type \"yarn\" is not supported: supported are default and dynamic"},
+        {"{\"model_type\": \"deberta-v2\", \"architectures\": [\"DebertaV2ForSequenceClassification\"]}",
+         WHERRY_STATUS_UNSUPPORTED, "disentangled attention"},
+        {"{\"model_type\": \"deberta\", \"architectures\": [\"DebertaModel\"]}", WHERRY_STATUS_UNSUPPORTED,
+         "Take a model of one of the types bert, "},
         {"{\"architectures\": [\"XLMRobertaXLModel\"]}", WHERRY_STATUS_UNSUPPORTED, "XLMRobertaXLModel"},
         {"{\"model_type\": \"roberta\", \"architectures\": [\"BertModel\"]}", WHERRY_STATUS_UNSUPPORTED,
          "the architecture BertModel (model type roberta)"},

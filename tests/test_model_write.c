@@ -229,9 +229,10 @@ static void describes_random_models(void **state)
                                         .rotary_base_local = 10000,
                                         .window = 3,
                                         .global_every = 3};
-    enum { CONFIGS = 14 };
+    enum { CONFIGS = 16 };
     wherry_model_config configs[CONFIGS];
     for (int i = 0; i < CONFIGS; i++) configs[i] = i < 11 ? small : modern;
+
     configs[1].pooler = true, configs[1].activation = WHERRY_ACTIVATION_RELU, configs[1].epsilon = 1e-5f;
     configs[2].pooler = true, configs[2].head = WHERRY_HEAD_SEQUENCE, configs[2].labels = 3,
     configs[2].head_activation = WHERRY_HEAD_TANH;
@@ -251,6 +252,8 @@ static void describes_random_models(void **state)
     configs[12].head_norm = true, configs[12].global_first = 1;
     configs[13].head = WHERRY_HEAD_VOCABULARY, configs[13].head_activation = WHERRY_HEAD_GELU,
     configs[13].global_every = 0, configs[13].rotary_base_local = 0;
+    configs[15] = configs[8]; /* of twice as many tokens as were trained */
+    for (int i = 14; i < CONFIGS; i++) configs[i].rotary_dynamic = 2, configs[i].rotary_trained = 5;
     for (int i = 0; i < CONFIGS; i++) {
         char *folder = files_folder(), *to = files_format("%s/new", folder);
         struct wherry_model *model, *again;

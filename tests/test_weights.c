@@ -268,7 +268,7 @@ static void names_all_weights(void **state)
         struct error e = {0};
         wherry_model_config config;
         const struct family *family;
-        const struct architecture *a = architecture_find(types[i], NULL, &family);
+        const struct architecture *a = architecture_find(types[i], NULL, NULL, &family);
         assert_non_null(a);
         assert_true(architecture_shape(shapes[i], &config, &e));
         for (size_t r = 0; r < weight_rules_count; r++) {

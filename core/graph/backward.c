@@ -161,10 +161,12 @@ static void derive_norm(struct backward *w, const struct op *o)
 
 static void derive_heads_norm(struct backward *w, const struct op *o)
 {
+    bool wide = o->kind == &kind_wide_norm;
     int d = backward_gradient_of(w, o->out[0]), x = w->saved[o->in[0]], gamma = backward_gradient_make(w, o->in[1]);
-    backward_emit(w, o, "_dw", DW, &kind_heads_norm_dw, gamma, d, x, -1);
+    backward_emit_many(w, o, "_dw", DW, wide ? &kind_wide_norm_dw : &kind_heads_norm_dw,
+                       (const int[]){gamma, wide ? backward_gradient_make(w, o->in[2]) : -1}, (const int[]){d, x, -1});
     int dx = backward_target(w, o, o->in[0]);
-    backward_emit(w, o, "_dx", DX, &kind_heads_norm_dx, dx, d, x, o->in[1]);
+    backward_emit(w, o, "_dx", DX, wide ? &kind_wide_norm_dx : &kind_heads_norm_dx, dx, d, x, o->in[1]);
     backward_give(w, o, o->in[0], dx);
 }
 
@@ -195,6 +197,13 @@ static void derive_scores_bias(struct backward *w, const struct op *o)
     backward_emit(w, o, "_dw", DW, &kind_distance_dw, whole, sums, before, -1);
     w->gradient[table] = whole;
     backward_give(w, o, o->in[0], d);
+}
+
+/* Angles follow from lengths alone. */
+static void derive_angles(struct backward *w, const struct op *o)
+{
+    (void)w;
+    (void)o;
 }
 
 /* Turned back by as much: what is turned is linear in what was read. */
@@ -248,8 +257,10 @@ static const struct rule {
     {&kind_gelu, .dx = &kind_gelu_dx, .saved = READS_INPUT},
     {&kind_silu, .dx = &kind_silu_dx, .saved = READS_INPUT},
     {&kind_gate, .dx = &kind_gate_dx, .saved = READS_INPUT},
+    {&kind_angles, .derive = derive_angles},
     {&kind_rotary, .derive = derive_rotary},
     {&kind_heads_norm, .derive = derive_heads_norm},
+    {&kind_wide_norm, .derive = derive_heads_norm},
     {&kind_gelu_tanh, .dx = &kind_gelu_tanh_dx, .saved = READS_INPUT},
     {&kind_tanh, .dx = &kind_tanh_dx, .saved = READS_OUTPUT},
     {&kind_dropout, .dx = &kind_dropout},

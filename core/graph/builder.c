@@ -164,6 +164,7 @@ static void set_norm(const struct builder *b, struct op *o)
         o->attribute = config->epsilon;
         o->norm = config->norm == WHERRY_NORM_RMS_ONE ? RMS_ONE_GAMMA : RMS_GAMMA;
     }
+    if (o->kind == &kind_wide_norm) o->attribute = config->epsilon;
     if (o->kind != &kind_layernorm) return;
     o->attribute = config->epsilon;
     o->norm = norms[config->norm];
@@ -231,6 +232,7 @@ static bool row_there(const struct builder *b, const struct op_row *row)
     if (row->when == WHEN_SLOPES) return b->options->training && b->options->slopes && row_kind(b, row);
     bool flash = b->options->training && b->options->flash;
     int parts = b->options->qkv_parts > 1 ? (int)b->options->qkv_parts : 1;
+    if (row->role == HEADS_NORM && (row->kind == &kind_wide_norm) != b->options->config->wide_norms) return false;
     return (!row->parts || row->parts == parts) && row->when != (flash ? WHEN_STORED : WHEN_FLASH) &&
            row->gate != (is_gated(b) ? UNGATED : GATED);
 }
@@ -248,7 +250,9 @@ static bool row_passes(const struct builder *b, const struct op_row *row, int la
     for (size_t i = 0; row->kind == &kind_bias && i < sizeof biases / sizeof *biases; i++)
         if (row->in[1] == biases[i].bias && b->options->config->without & biases[i].without) return true;
     bool first = row->role == NORM1 && !layer && b->options->config->without & WHERRY_WITHOUT_FIRST_NORM;
-    bool block = (row->role == OUT_NORM || row->role == LIN2_NORM) && !b->options->config->block_norms;
+    bool inner = b->options->config->double_norms, blocks = b->options->config->block_norms;
+    bool block = (row->role == OUT_INNER && !inner) || (row->role == OUT_NORM && !inner && !blocks) ||
+                 (row->role == LIN2_NORM && !blocks);
     return first || block || (row->kind == &kind_heads_norm && !b->options->config->head_norms) ||
            (row->kind == &kind_rotary && !(b->options->config->rotary_base > 0)) ||
            (row->kind == &kind_dropout && !(b->options->dropout > 0)) ||

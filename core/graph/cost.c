@@ -6,7 +6,8 @@
 /* A layernorm without a beta adds none, nor does its gradient sum one; of heads V's are not normed. */
 static double flops_per_element(const struct graph *g, const struct op *o)
 {
-    if (o->kind == &kind_heads_norm || o->kind == &kind_heads_norm_dw || o->kind == &kind_heads_norm_dx)
+    bool wide = o->kind == &kind_wide_norm || o->kind == &kind_wide_norm_dw || o->kind == &kind_wide_norm_dx;
+    if (wide || o->kind == &kind_heads_norm || o->kind == &kind_heads_norm_dw || o->kind == &kind_heads_norm_dx)
         return o->kind->flops_per_element * tensor_turned(g, o->in[0]) / tensor_row_length(g, o->in[0]);
     bool less = (o->kind == &kind_layernorm && o->in[2] < 0) || (o->kind == &kind_norm_dw && o->out[1] < 0);
     return o->kind->flops_per_element - (less ? 1 : 0);
@@ -46,6 +47,26 @@ static uint64_t distance_sums(const struct graph *g, const struct batch_shape *b
     return n * g->dims.of['h'];
 }
 
+static bool is_angles(const struct op_kind *kind)
+{
+    return kind == &kind_angles || kind == &kind_rotary || kind == &kind_rotary_dx;
+}
+
+/* Tokens whose rows of angles are read: of texts that share theirs, the longest one's. */
+static uint64_t angle_rows(const struct graph *g, const struct batch_shape *b)
+{
+    uint64_t own = 0, shared = 0;
+    if (!b->offsets) return b->tokens;
+    for (uint32_t s = 0; s < b->sequences; s++) {
+        uint32_t length = b->offsets[s + 1] - b->offsets[s];
+        if (length > g->rotary_trained)
+            own += length;
+        else if (length > shared)
+            shared = length;
+    }
+    return own + shared;
+}
+
 uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const struct op *o, int n)
 {
     if (o->in[n] < 0) return 0;
@@ -56,13 +77,15 @@ uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const stru
     bool gathered = o->kind->gathers > 0 && o->kind->gathers == n;
     if (!gathered && !(o->kind->reads_output_size && n == 0)) return all;
     /* Of a table with rows of their own width. */
-    if (gathered && weight_is_rotary(g->tensors[o->in[n]].weight))
-        out = out / tensor_row_length(g, o->out[0]) * g->dims.of['p'];
+    if (gathered && is_angles(o->kind)) out = out / tensor_row_length(g, o->out[0]) * g->dims.of['p'];
     /* A list of ids or types may name as many different rows as there are tokens; positions are those of the longest
-     * sequence. */
+     * sequence, and lengths one a sequence. */
     const struct tensor *list = gathered ? &g->tensors[o->in[n - 1]] : NULL;
-    if (list && list->role == TENSOR_BATCH && list->data == BATCH_POSITIONS && b->tokens)
-        out = out / b->tokens * b->longest;
+    if (list && list->role == TENSOR_BATCH && b->tokens) {
+        if (list->data == BATCH_POSITIONS) out = out / b->tokens * b->longest;
+        if (list->data == BATCH_LENGTHS) out = out / b->tokens * b->sequences;
+        if (list->data == BATCH_ANGLES) out = out / b->tokens * angle_rows(g, b);
+    }
     return out < all ? out : all;
 }
 

@@ -24,6 +24,7 @@
     {"v",                  QKV,               &kind_contract,  {V_RAW},             {input, W_V, NONE},                      "bji,hpi->bjhp",    .paper = {1, 43, 44}, .parts = 3}, \
     {"qkv_bias",           QKV_BIAS,          &kind_bias,      {QKV_ALL},           {QKV_RAW, B_QKV, NONE},                  NULL,               .paper = {2, 0, 45}}, \
     {"heads_norm",         HEADS_NORM,        &kind_heads_norm,{QKV_NORMED},        {QKV_ALL, G_HEADS, NONE},                NULL,               .paper = {0}}, \
+    {"wide_norm",          HEADS_NORM,        &kind_wide_norm, {QKV_NORMED},        {QKV_ALL, G_WIDE, B_WIDE},               NULL,               .paper = {0}}, \
     {"rotary",             ROTARY,            &kind_rotary,    {QKV_ROTATED},       {QKV_NORMED, POSITIONS, ROTARY_TABLE},   NULL,               .paper = {0}}, \
     {"scores",             SCORES,            &kind_contract,  {ATTENTION_SCORES},  {Q, K, NONE},                            "bjhp,bkhp->bhjk",  .paper = {3, 41, 42}, .grouped = "bjHGp,bkHp->bHGjk"}, \
     {"scores_bias",        SCORES_BIAS,       &kind_scores_bias,{SCORES_BIASED},    {ATTENTION_SCORES, W_RELATIVE, NONE},    NULL,               .paper = {0}}, \
@@ -34,7 +35,8 @@
     {"out",                OUT,               &kind_contract,  {OUT_RAW},           {ATTENTION_CONTEXT, W_OUT, NONE},        "bjhp,ihp->bji",    .paper = {6, 36, 37}, .grouped = "bjHGp,iHGp->bji"}, \
     {"out_bias",           OUT_BIAS,          &kind_bias,      {OUT_BIASED},        {OUT_RAW, B_OUT, NONE},                  NULL,               .paper = {7, 0, 35}}, \
     {"out_dropout",        OUT_DROPOUT,       &kind_dropout,   {OUT_DROPPED},       {OUT_BIASED, NONE, NONE},                NULL,               .paper = {8, 34}, .site = DROPOUT_OUT}, \
-    {"out_norm",           OUT_NORM,          &kind_layernorm, {OUT_NORMED},        {OUT_DROPPED, G_OUT, B_NORM_OUT},        NULL,               .paper = {0}}, \
+    {"out_inner",          OUT_INNER,         &kind_add,       {OUT_SUMMED},        {OUT_DROPPED, X, NONE},                  NULL,               .paper = {0}, .meeting = "inner_dx"}, \
+    {"out_norm",           OUT_NORM,          &kind_layernorm, {OUT_NORMED},        {OUT_SUMMED, G_OUT, B_NORM_OUT},        NULL,               .paper = {0}}, \
     {"out_residual",       OUT_RESIDUAL,      &kind_add,       {SUM1},              {OUT_NORMED, X, NONE},                   NULL,               .paper = {9, 46}, .meeting = "residual_dx"}
 
 #define FEED_FORWARD(input, residual) \
@@ -137,7 +139,7 @@ static void add_relative(struct builder *b)
     for (uint32_t l = 0; l < c->layers; l++) b->made[l][W_RELATIVE] = table;
 }
 
-static int add_angles(struct builder *b, const char *name, enum weight weight)
+static int add_table(struct builder *b, const char *name, enum weight weight)
 {
     return builder_named(
         b, name,
@@ -145,20 +147,30 @@ static int add_angles(struct builder *b, const char *name, enum weight weight)
             .dims = layer_tensors[ROTARY_TABLE].dims, .role = TENSOR_WEIGHT, .weight = weight, .f32 = true});
 }
 
-/* Positions, and the tables of their angles: one for all layers, or one for those with a window and one for the others.
- */
+/* Every token's angles, of the frequencies of its text's length. */
+static int add_angles(struct builder *b, int positions)
+{
+    int angles = builder_named(b, "angles", (struct tensor){.dims = "bjp", .role = TENSOR_VALUE, .f32 = true});
+    return add_plain(b, "angles", ANGLES, &kind_angles, angles, positions, add_batch(b, "lengths", BATCH_LENGTHS),
+                     add_table(b, "frequencies", WEIGHT_ROTARY), NULL);
+}
+
+/* Which row of which table of angles a token has: one table for all layers, or one for those with a window and one for
+ * the others. */
 static void add_rotary(struct builder *b)
 {
     const wherry_model_config *c = b->options->config;
-    int positions, tables[2] = {-1, -1};
+    int positions, rows[2], tables[2] = {-1, -1};
     if (!(c->rotary_base > 0)) return;
-    positions = add_batch(b, layer_tensors[POSITIONS].name, BATCH_POSITIONS);
+    positions = rows[0] = rows[1] = add_batch(b, layer_tensors[POSITIONS].name, BATCH_POSITIONS);
+    if (c->rotary_dynamic > 0) rows[0] = add_batch(b, "angle_rows", BATCH_ANGLES);
     for (uint32_t l = 0; l < c->layers; l++) {
         bool local = c->rotary_base_local > 0 && graph_mask(b->g, (int)l).before;
         if (tables[local] < 0)
-            tables[local] = add_angles(b, local ? "rotary_local" : layer_tensors[ROTARY_TABLE].name,
-                                       local ? WEIGHT_ROTARY_LOCAL : WEIGHT_ROTARY);
-        b->made[l][POSITIONS] = positions;
+            tables[local] = local                   ? add_table(b, "rotary_local", WEIGHT_ROTARY_LOCAL)
+                            : c->rotary_dynamic > 0 ? add_angles(b, positions)
+                                                    : add_table(b, layer_tensors[ROTARY_TABLE].name, WEIGHT_ROTARY);
+        b->made[l][POSITIONS] = rows[local];
         b->made[l][ROTARY_TABLE] = tables[local];
     }
 }
@@ -215,7 +227,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
                     "%u heads of Q and %u of K and V: the latter must divide the former, and Q, K and V be one product "
                     "that lies as all of Q, then K, then V (layouts without qkv=bjhqp)",
                     c->heads, key_heads(c));
-    if (c->head_norms && options->layout.qkv_interleaved)
+    if ((c->head_norms || c->wide_norms) && options->layout.qkv_interleaved)
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "layouts: qkv=bjhqp is for Q and K without norms of their heads");
     if (options->layout.channel_major && c->gate)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
@@ -237,6 +249,7 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->dims.of['d'] = c->relative_buckets;
     out->dims.of['z'] = 2;
     out->relative_distance = c->relative_distance;
+    out->rotary_trained = c->rotary_trained;
     out->masks = (struct masks){c->causal, c->alibi, c->window, c->global_every, c->global_first};
     out->dims.of['c'] = c->labels;
     out->input = out->out_gradient = out->in_gradient = -1;

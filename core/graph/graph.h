@@ -45,7 +45,8 @@ enum tensor_role { TENSOR_BATCH, TENSOR_WEIGHT, TENSOR_VALUE };
 /* What a TENSOR_BATCH tensor holds for every token; BATCH_ROWS for every sequence; of tokens with a label, which are
  * rows of the head, BATCH_LABELLED their numbers and BATCH_LABELS their labels; BATCH_LABEL_ROWS every token's row
  * among them, NO_ROW: it has none. Of sequences with a label (whether their second part is what comes next)
- * BATCH_NEXT_FIRST, BATCH_NEXT and BATCH_NEXT_ROWS are the same, by their first tokens. */
+ * BATCH_NEXT_FIRST, BATCH_NEXT and BATCH_NEXT_ROWS are the same, by their first tokens. BATCH_LENGTHS is less by one
+ * than the length of the token's sequence; BATCH_ANGLES the token whose angles are its own, too (graph/rotary.h). */
 enum batch_data {
     BATCH_IDS,
     BATCH_POSITIONS,
@@ -57,6 +58,8 @@ enum batch_data {
     BATCH_NEXT_FIRST,
     BATCH_NEXT,
     BATCH_NEXT_ROWS,
+    BATCH_LENGTHS,
+    BATCH_ANGLES,
     BATCH_DATA_COUNT
 };
 
@@ -122,7 +125,9 @@ enum weight {
     WEIGHT_SPARSE_BIAS,
     WEIGHT_COLBERT, /* [f, i]: the module that projects tokens' vectors */
     WEIGHT_COLBERT_BIAS,
-    WEIGHT_ROTARY,       /* [m, p]: cosine and sine of each pair of channels; of no file: the model makes it */
+    /* [m, p]: cosine and sine of each pair of channels; where they depend on a text's length, each length's
+     * frequencies (graph/rotary.h). Of no file: the model makes it. */
+    WEIGHT_ROTARY,
     WEIGHT_ROTARY_LOCAL, /* the same of layers with a window, where their base is another */
     WEIGHT_HEAD_GAMMA,   /* [o]: the norm after the dense layer before a classifier */
     WEIGHT_HEAD_BETA,
@@ -130,7 +135,8 @@ enum weight {
     WEIGHT_OUT_BETA,
     WEIGHT_LIN2_GAMMA, /* [i]: that of what the feed-forward makes */
     WEIGHT_LIN2_BETA,
-    WEIGHT_HEADS_GAMMA, /* [r, p]: the norms of a head of Q and of one of K */
+    WEIGHT_HEADS_GAMMA, /* [r, p]: the norms of a head of Q and of one of K; [r, h, p]: of all heads at once */
+    WEIGHT_HEADS_BETA,
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
@@ -227,6 +233,8 @@ enum role {
     ENTROPY,     /* what a strip's scores add to the cross-entropy */
     ENTROPY_SUM, /* of all rows */
     ACTIVATION_SLOPE,
+    OUT_INNER, /* a residual before OUT_NORM, besides the one after it */
+    ANGLES,    /* of rotary positions, where they depend on a text's length */
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
@@ -362,6 +370,7 @@ struct graph {
     int out_gradient; /* training: the loss gradient of `output`, given by the caller; else -1 */
     int in_gradient;  /* training: the gradient of `input`, -1: there is none */
     uint32_t relative_distance; /* of a bias by distance: that of its last row */
+    uint32_t rotary_trained;    /* > 0: longer sequences have angles of their own (rotary.h) */
     struct masks masks;         /* which keys a query sees, and its scores' bias from distance alone */
     uint32_t channel_stride;    /* of tensors in channel-major order: from one to the next, 0: there are none */
     bool pre_layernorm;

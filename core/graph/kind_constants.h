@@ -24,6 +24,7 @@ CONSTANTS(constants_silu);
 CONSTANTS(constants_silu_dx);
 CONSTANTS(constants_gate);
 CONSTANTS(constants_gate_dx);
+CONSTANTS(constants_angles);
 CONSTANTS(constants_rotary);
 CONSTANTS(constants_rotary_dx);
 CONSTANTS(constants_heads_norm);

@@ -39,6 +39,8 @@ extern const struct op_kind kind_scale; /* times attribute, which is the gradien
 extern const struct op_kind kind_relu, kind_gelu, kind_gelu_tanh, kind_silu, kind_tanh;
 extern const struct op_kind kind_gate;       /* of two neighbours, one through an activation, times the other */
 extern const struct op_kind kind_heads_norm; /* of each head of Q and K, by its root mean square */
+extern const struct op_kind kind_wide_norm;  /* a layernorm of all heads of Q at once, and of all of K */
+extern const struct op_kind kind_angles;     /* of rotary positions, by a text's length */
 extern const struct op_kind kind_rotary;     /* turns pairs of channels of Q and K by the token's position */
 extern const struct op_kind kind_gelu_slope, kind_gelu_tanh_slope;  /* what their gradients multiply with */
 extern const struct op_kind kind_log1p_relu, kind_log1p_log1p_relu; /* log(1 + relu(x)), and log(1 + that) */
@@ -58,7 +60,7 @@ extern const struct op_kind kind_gate_dx, kind_rotary_dx;
 extern const struct op_kind kind_given_dx;   /* times a slope */
 extern const struct op_kind kind_column_sum; /* the gradient of a bias */
 extern const struct op_kind kind_norm_dw, kind_norm_dx, kind_rmsnorm_dw, kind_rmsnorm_dx;
-extern const struct op_kind kind_heads_norm_dw, kind_heads_norm_dx;
+extern const struct op_kind kind_heads_norm_dw, kind_heads_norm_dx, kind_wide_norm_dw, kind_wide_norm_dx;
 extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatter_type; /* of embedding tables */
 extern const struct op_kind kind_transpose; /* a weight in its other order */
 extern const struct op_kind kind_pool_mean_dx, kind_pool_cls_dx, kind_pool_last_dx, kind_pool_max_dx, kind_normalize_dx;

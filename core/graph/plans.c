@@ -89,6 +89,9 @@ static const struct plan_row flash[] = {
     {"heads_norm",       "heads_norm",         LAUNCH_SCORE_ROWS, {HEADS_NORM, ROTARY}},
     {"attention",        "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT}},
     {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}},
+    /* Where attention's result is normed twice, each time with what was read. */
+    {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_INNER}},
+    {"out_norm1",        "layernorm",          LAUNCH_ROWS,       {OUT_RESIDUAL, NORM1}, NORM_POST},
     {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION_SLOPE, ACTIVATION, ACTIVATION_DROPOUT}},
     {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}}, /* where slopes come alone */
     /* Where a product's epilogue does not gate. */

@@ -17,6 +17,7 @@ REFERENCE(reference_gelu);
 REFERENCE(reference_gelu_tanh);
 REFERENCE(reference_silu);
 REFERENCE(reference_gate);
+REFERENCE(reference_angles);
 REFERENCE(reference_rotary);
 REFERENCE(reference_heads_norm);
 REFERENCE(reference_tanh);

@@ -33,6 +33,7 @@
 #define SLOT_PARTIALS                                                                                                  \
     12 /* float [parts][sets][N]: sums over the rows of one part, for the kernel "reduce"; of attention's backward     \
           pass [parts][tokens][HEADS * HEAD_DIM] */
+#define SLOT_ANGLES 12  /* float [tokens][HEAD_DIM]: cosine and sine of each pair of channels of a token */
 #define SLOT_EXTRA 13   /* a third output, or a further operand; of losses float [rows][targets + 1] */
 #define SLOT_RELATIVE 9 /* [buckets][HEADS]: what is added to a score after SCALE, by the distance of its key */
 #define SLOT_DISTANCES                                                                                                 \
@@ -178,6 +179,7 @@
 #define ROTARY_NONE 0
 #define ROTARY_FORWARD 1
 #define ROTARY_BACKWARD 2 /* by as much the other way: the gradient */
+#define ROTARY_ANGLES 3   /* the angles are made: of SLOT_POSITION's frequencies, by a text's length */
 
 /* What each is for; where a weight lies transposed, NT and NN change places, and TN has x and w exchanged. */
 #define GEMM_NT 0 /* y[r][n] = sum over k of x[r][k] w[n][k]: forward */

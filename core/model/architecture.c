@@ -6,13 +6,14 @@
 #include "base/text.h"
 
 extern const struct architecture architecture_bert, architecture_roberta, architecture_distilbert, architecture_electra,
-    architecture_mpnet, architecture_nomic_bert, architecture_gte, architecture_modernbert, architecture_jina_bert,
-    architecture_jina_v3, architecture_qwen3, architecture_gemma3;
+    architecture_mpnet, architecture_nomic_bert, architecture_gte, architecture_modernbert, architecture_jina_code,
+    architecture_jina_bert, architecture_jina_v3, architecture_qwen3, architecture_gemma3;
 
 static const struct architecture *const architectures[] = {
     &architecture_bert,      &architecture_roberta,    &architecture_distilbert, &architecture_electra,
     &architecture_mpnet,     &architecture_nomic_bert, &architecture_gte,        &architecture_modernbert,
-    &architecture_jina_bert, &architecture_jina_v3,    &architecture_qwen3,      &architecture_gemma3};
+    &architecture_jina_code, &architecture_jina_bert,  &architecture_jina_v3,    &architecture_qwen3,
+    &architecture_gemma3};
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
 /* "BertModel", "BertForMaskedLM", "BertLMHeadModel": not "BertweetModel", "JinaBertModel". Only where a model_type says
@@ -28,14 +29,18 @@ static bool has_class(const struct family *family, const char *name, bool known)
     return is;
 }
 
-const struct architecture *architecture_find(const char *type, const char *name, const struct family **family)
+const struct architecture *architecture_find(const char *type, const char *name, const char *origin,
+                                             const struct family **family)
 {
-    for (size_t a = 0; a < ARCHITECTURES; a++)
+    for (size_t a = 0; a < ARCHITECTURES; a++) {
+        const char *own = architectures[a]->origin;
+        if (own && !(origin && strstr(origin, own))) continue;
         for (const struct family *f = architectures[a]->families; f->type; f++) {
             if ((type && strcmp(f->type, type)) || (name && !has_class(f, name, !type))) continue;
             *family = f;
             return architectures[a];
         }
+    }
     return NULL;
 }
 
@@ -56,6 +61,7 @@ bool architecture_takes_types(const struct architecture *a, uint32_t token_types
 static bool fits(const struct architecture *a, const wherry_model_config *c)
 {
     bool relative = a->modules[WEIGHT_RELATIVE][0], projected = a->modules[WEIGHT_PROJECT][0];
+    if (c->wide_norms != a->preset.wide_norms || c->double_norms != a->preset.double_norms) return false;
     if (c->head_norms != a->preset.head_norms ||
         (a->modules[WEIGHT_QKV][0] && !a->preset.head_norms && (heads_grouped(c) || c->head_channels)))
         return false;
@@ -85,7 +91,8 @@ void architecture_types(char *text, size_t size)
     struct text_writer t = text_begin(text, size);
     for (size_t a = 0; a < ARCHITECTURES; a++)
         for (const struct family *f = architectures[a]->families; f->type; f++)
-            text_add(&t, "%s%s", t.used ? ", " : "", f->type);
+            if (!a || strcmp(f->type, architectures[0]->families->type)) /* others are BERT's by type, too */
+                text_add(&t, "%s%s", t.used ? ", " : "", f->type);
 }
 
 bool architecture_shape(const char *name, wherry_model_config *out, struct error *e)

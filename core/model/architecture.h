@@ -66,6 +66,9 @@ struct architecture {
     /* Ends of programs of their own that files name, whose computation this is, NULL past the last; others are
      * refused. */
     const char *programs[3];
+    /* What its files' program, or the path that they came from, has in its name, where others have the same type and
+     * class; NULL: these need not say where they came from. */
+    const char *origin;
     const struct architecture *other; /* the same under the names that other files have; NULL: there are none */
     const char *fixed;                /* the key of a number that can't be another, NULL: none */
     uint32_t fixed_value;
@@ -79,9 +82,11 @@ struct architecture {
     const struct named_shape *shapes; /* name NULL past the last */
 };
 
-/* The one of this model_type and class, of which one may be NULL; NULL: none. *family: which of its families. Without
- * a model_type the class must be one that the family is known to have. */
-const struct architecture *architecture_find(const char *type, const char *name, const struct family **family);
+/* The one of this model_type and class, of which one may be NULL, and, of several, of this origin, which may be NULL;
+ * NULL: none. *family: which of its families. Without a model_type the class must be one that the family is known to
+ * have. */
+const struct architecture *architecture_find(const char *type, const char *name, const char *origin,
+                                             const struct family **family);
 /* Of a model of random weights: the first that has such a shape, NULL: none. *family: its first. */
 const struct architecture *architecture_of_shape(const wherry_model_config *config, const struct family **family);
 /* Whether its encoders may have so many types of tokens, which may be none. */

@@ -27,7 +27,8 @@ static bool rotary_check(const wherry_model_config *config, struct error *e)
         float value;
     } numbers[] = {{"the base of the rotary positions", config->rotary_base},
                    {"the base of the rotary positions in layers with a window", config->rotary_base_local},
-                   {"the factor of the rotary positions", config->rotary_factor}};
+                   {"the factor of the rotary positions", config->rotary_factor},
+                   {"the factor of rotary positions that stretch", config->rotary_dynamic}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (!(numbers[i].value >= 0 && numbers[i].value < 1e30f))
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s is %s; it must be over 0, or 0 where there is none",
@@ -37,7 +38,15 @@ static bool rotary_check(const wherry_model_config *config, struct error *e)
                         "%s is %s, and there are no rotary positions: give them a base, or leave it 0", numbers[i].what,
                         NUMBER("%g", (double)numbers[i].value));
     }
+    if ((config->rotary_dynamic > 0) != (config->rotary_trained > 0))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "rotary positions stretch by a factor (rotary_dynamic) for texts beyond a length (rotary_trained): "
+                    "give both, or leave both 0");
     if (config->rotary_base == 0) return true;
+    if (config->rotary_dynamic > 0 && (channels <= 2 || config->rotary_factor > 1))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "rotary positions that stretch (rotary_dynamic) are of heads of more than 2 channels, and without "
+                    "another factor (rotary_factor)");
     if (channels % 2)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "rotary positions turn pairs of channels, and a head has %" PRIu32, channels);
@@ -113,6 +122,15 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
     if (config->block_norms && !config->pre_layernorm)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "block_norms are for layers with norms before their blocks (pre_layernorm): leave it false");
+    if (config->double_norms && (config->pre_layernorm || config->block_norms))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "double_norms are for layers with norms after their blocks: leave pre_layernorm and block_norms "
+                    "false");
+    if (config->wide_norms && (config->head_norms || config->rotary_base > 0 || heads_grouped(config) ||
+                               config->norm != WHERRY_NORM_LAYER || config->without & WHERRY_WITHOUT_NORM_BIAS))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "wide_norms are layernorms with a bias, of models without rotary positions (rotary_base), norms of "
+                    "single heads (head_norms) and grouped queries (key_heads, head_channels)");
     if (config->activation > WHERRY_ACTIVATION_SILU) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%d is not a value of wherry_activation",
                     (int)config->activation);

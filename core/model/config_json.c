@@ -142,11 +142,24 @@ static bool has_program(const struct architecture *a, const char *code)
     return false;
 }
 
+/* Model types that are asked for, and can't be had. */
+static bool refuse_type(const char *type, const char *types, struct error *e)
+{
+    bool deberta = type && (!strcmp(type, "deberta") || !strcmp(type, "deberta-v2"));
+    return !deberta ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "models of the type %s are not supported: their scores are also products of a token's query with the "
+                "key of a distance, and of a distance's query with a token's key (disentangled attention), and here "
+                "what scores get by distance is the same for all tokens. Take a model of one of the types %s",
+                type, types);
+}
+
 static bool find_architecture(const json_t *config, struct config_kind *kind, struct error *e)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const char *class = json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
     const char *code = json_string_value(json_object_get(json_object_get(config, "auto_map"), "AutoModel"));
+    const char *path = json_string_value(json_object_get(config, "_name_or_path"));
     char types[200];
     architecture_types(types, sizeof types);
     if (!type && !class) {
@@ -155,7 +168,8 @@ static bool find_architecture(const json_t *config, struct config_kind *kind, st
                     "one of the types %s",
                     types);
     }
-    kind->architecture = architecture_find(type, class, &kind->family);
+    TRY(refuse_type(type, types, e));
+    kind->architecture = architecture_find(type, class, code ? code : path, &kind->family);
     if (!kind->architecture) {
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "the architecture %.100s (model type %.100s) is not supported: supported are encoders of the model "

@@ -53,17 +53,61 @@ static bool base_next(const json_t *in, const char *key, const char **found, flo
     return true;
 }
 
-bool value_base(const json_t *json, const char *const *keys, const json_t *parameters, float *base, struct error *e)
+/* Positions that stretch for texts longer than those of training, by the text's own length. */
+static bool read_dynamic(const json_t *parameters, const char *key, wherry_model_config *config, struct error *e)
 {
-    const json_t *type = json_object_get(parameters, "rope_type");
-    const char *found = NULL;
+    float factor = 0;
+    TRY(value_positive(parameters, "factor", &factor, e));
+    double longest = (double)factor * config->positions;
+    if (!(factor >= 1 && longest <= INT32_MAX))
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "\"factor\" of \"%s\" is not a number from 1 on, or gives more positions than 32 bits can count: "
+                    "get the file again",
+                    key);
+    if (longest < config->positions + 1.0) return true; /* no text is longer than those of training */
+    config->rotary_dynamic = factor;
+    config->rotary_trained = config->positions;
+    config->positions = (uint32_t)longest;
+    return true;
+}
+
+/* `config`: NULL where positions must not stretch. */
+static bool check_type(const json_t *parameters, const char *key, wherry_model_config *config, struct error *e)
+{
+    const json_t *value = json_object_get(parameters, "rope_type");
+    if (!value) value = json_object_get(parameters, "type");
+    const char *type = json_string_value(value);
     if (parameters && !json_is_null(parameters) && !json_is_object(parameters))
-        return fail(e, WHERRY_STATUS_BAD_FORMAT, "\"rope_parameters\" are not an object: get the file again");
-    if (type && (!json_is_string(type) || strcmp(json_string_value(type), "default")))
-        return fail(e, WHERRY_STATUS_UNSUPPORTED, "the rope_type \"%.100s\" is not supported: supported is default",
-                    json_is_string(type) ? json_string_value(type) : "");
+        return fail(e, WHERRY_STATUS_BAD_FORMAT, "\"%s\" are not an object: get the file again", key);
+    if (!value || (type && !strcmp(type, "default"))) return true;
+    if (config && type && !strcmp(type, "dynamic"))
+        return config->rotary_trained
+                   ? fail(e, WHERRY_STATUS_BAD_FORMAT, "rotary positions are dynamic twice: get the file again")
+                   : read_dynamic(parameters, key, config, e);
+    return fail(e, WHERRY_STATUS_UNSUPPORTED, "the rope_type \"%.100s\" is not supported: supported %s (\"%s\")",
+                type ? type : "", config ? "are default and dynamic" : "is default", key);
+}
+
+static bool read_base(const json_t *json, const char *const *keys, const json_t *parameters, float *base,
+                      wherry_model_config *config, struct error *e)
+{
+    const char *found = NULL;
+    TRY(check_type(parameters, "rope_parameters", config, e));
     for (; *keys; keys++) TRY(base_next(json, *keys, &found, base, e));
     return base_next(parameters, "rope_theta", &found, base, e);
+}
+
+bool value_base(const json_t *json, const char *const *keys, const json_t *parameters, float *base, struct error *e)
+{
+    return read_base(json, keys, parameters, base, NULL, e);
+}
+
+bool value_rotary(const json_t *json, const char *const *keys, const json_t *parameters, wherry_model_config *config,
+                  struct error *e)
+{
+    const json_t *scaling = json_object_get(json, "rope_scaling");
+    return check_type(scaling, "rope_scaling", config, e) &&
+           read_base(json, keys, parameters, &config->rotary_base, config, e);
 }
 
 bool value_activation(const json_t *object, const char *key, wherry_activation *out, struct error *e)
@@ -135,10 +179,20 @@ json_t *layer_types_make(const wherry_model_config *config, bool *ok)
     return types;
 }
 
-json_t *bases_make(const wherry_model_config *config)
+json_t *rotary_parameters_make(const wherry_model_config *config, json_t *json, bool *ok)
+{
+    double base = (double)config->rotary_base;
+    if (!(config->rotary_dynamic > 0)) return json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", base);
+    json_t *trained = json_integer((json_int_t)config->rotary_trained);
+    *ok = !json_object_set_new(json, "max_position_embeddings", trained) && *ok;
+    return json_pack("{s:s, s:f, s:f}", "rope_type", "dynamic", "rope_theta", base, "factor",
+                     (double)config->rotary_dynamic);
+}
+
+json_t *bases_make(const wherry_model_config *config, json_t *json, bool *ok)
 {
     double base = (double)config->rotary_base,
            local = config->rotary_base_local > 0 ? (double)config->rotary_base_local : base;
-    return json_pack("{s:{s:s, s:f}, s:{s:s, s:f}}", LAYER_FULL, "rope_type", "default", "rope_theta", base,
-                     LAYER_SLIDING, "rope_type", "default", "rope_theta", local);
+    return json_pack("{s:o, s:{s:s, s:f}}", LAYER_FULL, rotary_parameters_make(config, json, ok), LAYER_SLIDING,
+                     "rope_type", "default", "rope_theta", local);
 }

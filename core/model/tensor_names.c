@@ -49,7 +49,8 @@ void weight_name(const struct architecture *a, const wherry_model_config *config
 const struct architecture *model_architecture(const struct wherry_model *model, const struct family **family)
 {
     if (!model->architecture) return architecture_of_shape(&model->info.config, family);
-    if (!architecture_find(NULL, model->info.architecture, family)) *family = model->architecture->families;
+    if (!architecture_find(NULL, model->info.architecture, model->architecture->origin, family))
+        *family = model->architecture->families;
     return model->architecture;
 }
 

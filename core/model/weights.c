@@ -42,6 +42,7 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_PROJECT_BIAS, WEIGHT_BIAS, WEIGHT_NARROW, "i", 1},
     {WEIGHT_RELATIVE, WEIGHT_MATRIX, WEIGHT_BY_DISTANCE, "dh", 1},
     {WEIGHT_HEADS_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "p", 2},
+    {WEIGHT_HEADS_BETA, WEIGHT_BETA, WEIGHT_PER_LAYER, "p", 2},
     {WEIGHT_OUT_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_OUT_BETA, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_LIN2_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
@@ -57,9 +58,12 @@ static bool is_there(const struct weight_rule *rule, const wherry_model_config *
     if (rule->kind == WEIGHT_BETA && !norms_have_beta(config)) return false;
     switch (rule->weight) {
     case WEIGHT_HEADS_GAMMA:
-        return config->head_norms;
+        return config->head_norms || config->wide_norms;
+    case WEIGHT_HEADS_BETA:
+        return config->wide_norms;
     case WEIGHT_OUT_GAMMA:
     case WEIGHT_OUT_BETA:
+        return config->block_norms || config->double_norms;
     case WEIGHT_LIN2_GAMMA:
     case WEIGHT_LIN2_BETA:
         return config->block_norms;
@@ -130,7 +134,7 @@ static uint64_t letter_size(char letter, const wherry_model_config *config, int 
     case 'a':
         return (uint64_t)(part ? key_heads(config) : config->heads) * head_channels(config);
     case 'p':
-        return head_channels(config);
+        return (uint64_t)(config->wide_norms ? config->heads : 1) * head_channels(config);
     case 'h':
         return config->heads;
     case 'c':

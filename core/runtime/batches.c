@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "graph/rotary.h"
 #include "interface/interface.h"
 
 bool session_labels_check(const struct wherry_session *s, const int32_t *labels, size_t tokens, struct error *e)
@@ -115,6 +116,14 @@ static uint32_t fill_next(struct wherry_session *s, const wherry_batch *batch)
     return n;
 }
 
+/* Which rows of angles tokens have, where these depend on lengths. */
+static void fill_angles(struct wherry_session *s, const wherry_batch *batch)
+{
+    size_t most = (size_t)s->limits.tokens;
+    uint32_t *lengths = s->batch_u32 + BATCH_LENGTHS * most, *rows = s->batch_u32 + BATCH_ANGLES * most;
+    if (s->graph.rotary_trained) rotary_rows(s->graph.rotary_trained, batch->sequences, batch->offsets, lengths, rows);
+}
+
 /* Finds out, too, whether lengths, positions and types are those of the batch before: then what follows from them is on
  * the device. */
 void session_batch_fill(struct wherry_session *s, const wherry_batch *batch, struct batch_shape *shape)
@@ -138,6 +147,7 @@ void session_batch_fill(struct wherry_session *s, const wherry_batch *batch, str
         moved |= fill_positions(config, of, length, positions + batch->offsets[i]);
     }
     same &= !moved;
+    if (!same) fill_angles(s, batch);
     for (uint32_t t = 0; t < tokens; t++) {
         uint32_t type = batch->types ? (uint32_t)batch->types[t] : 0;
         ids[t] = batch->ids ? (uint32_t)batch->ids[t] : 0;
@@ -218,7 +228,10 @@ static size_t list_bytes(const struct batch_shape *shape, enum batch_data data)
 int session_uploads(struct wherry_session *s, const struct batch_shape *shape, struct transfer uploads[SESSION_UPLOADS])
 {
     const struct graph *g = &s->graph;
-    const bool sent[BATCH_DATA_COUNT] = {[BATCH_POSITIONS] = s->lengths_sent, [BATCH_TYPES] = s->types_sent};
+    const bool sent[BATCH_DATA_COUNT] = {[BATCH_POSITIONS] = s->lengths_sent,
+                                         [BATCH_LENGTHS] = s->lengths_sent,
+                                         [BATCH_ANGLES] = s->lengths_sent,
+                                         [BATCH_TYPES] = s->types_sent};
     int n = 0;
     struct transfer *first = &uploads[n];
     *first = tables_upload(s, shape);

@@ -239,6 +239,67 @@ JINA = [
 ]
 JINA_TRAINED = [Later("train-jina", JinaConfig, JinaBertModel, {**SIZES, **SMALL})]
 
+# ---- Jina v2 for code ----
+
+
+class CodeConfig(JinaConfig):
+    def to_json_string(self, use_diff):
+        config = json.loads(super().to_json_string(use_diff))
+        config.update(_name_or_path="jinaai/jina-bert-v2-qk-post-norm", auto_map={
+            "AutoModel": "jinaai/jina-bert-v2-qk-post-norm--modeling_bert.JinaBertModel"})
+        return json.dumps(config)
+
+
+class CodeAttention(JinaAttention):
+    """The same with Q and K normed, all heads at once."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        for part in ("layer_norm_q", "layer_norm_k"):
+            self.self[part] = torch.nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
+        normed = {"query": "layer_norm_q", "key": "layer_norm_k"}
+        for part, norm in normed.items():
+            self.self[part].register_forward_hook(lambda _, __, made, norm=norm: self.self[norm](made))
+
+
+class CodeLayer(torch.nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width = config.hidden_size
+        self.attention = CodeAttention(config)
+        self.mlp = torch.nn.ModuleDict({
+            "up_gated_layer": torch.nn.Linear(width, 2 * config.intermediate_size, bias=False),
+            "down_layer": torch.nn.Linear(config.intermediate_size, width)})
+        self.layer_norm_1 = torch.nn.LayerNorm(width, config.layer_norm_eps)
+        self.layer_norm_2 = torch.nn.LayerNorm(width, config.layer_norm_eps)
+
+    def forward(self, x):
+        x = self.layer_norm_1(x + self.attention(x))
+        up, gate = self.mlp["up_gated_layer"](x).chunk(2, -1)
+        return self.layer_norm_2(x + self.mlp["down_layer"](up * torch.nn.functional.gelu(gate)))
+
+
+class CodeBertModel(JinaBertModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.encoder = torch.nn.ModuleDict({"layer": torch.nn.ModuleList(
+            CodeLayer(config) for _ in range(config.num_hidden_layers))})
+
+    def forward(self, input_ids, attention_mask, token_type_ids):
+        e = self.embeddings
+        x = e["LayerNorm"](e["word_embeddings"](input_ids[0]) + e["token_type_embeddings"](token_type_ids[0]))
+        for layer in self.encoder["layer"]:
+            x = layer(x)
+        return types.SimpleNamespace(last_hidden_state=x[None],
+                                     pooler_output=torch.tanh(self.pooler["dense"](x[:1])))
+
+
+CODE = [
+    Later("code", CodeConfig, CodeBertModel, dict(SIZES)),
+    Later("code-odd", CodeConfig, CodeBertModel, {**SIZES, "hidden_size": 36, "num_attention_heads": 3}, "F16", True),
+]
+CODE_TRAINED = [Later("train-code", CodeConfig, CodeBertModel, {**SIZES, **SMALL})]
+
 # ---- Jina v3 ----
 
 
@@ -336,5 +397,58 @@ GEMMA = [
 GEMMA_TRAINED = [Later("train-gemma", hf.Gemma3TextConfig, hf.Gemma3TextModel,
                        {**gemma(sliding_window=6), **SMALL})]
 
-MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA
-TRAINED = GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED + QWEN_TRAINED + GEMMA_TRAINED
+# ---- rotary positions that stretch for texts longer than those of training ----
+# Lengths rise: transformers goes on with the largest base that a text had so far until one is shorter than those of
+# training. Here a text's own length decides.
+
+DYNAMIC_LENGTHS = [1, 16, 17, 24, 40]
+
+
+def dynamic(base, factor=2.5, **more):
+    return {**SIZES, "max_position_embeddings": 16,
+            "rope_parameters": {"rope_type": "dynamic", "rope_theta": base, "factor": factor}, **more}
+
+
+def nomic_names(names):
+    return renamed(names, [(r"^layers\.", "encoder.layers."), (r"embeddings\.LayerNorm", "emb_ln"),
+                           (r"self_attn\.[qkv]_proj", "attn.Wqkv"), (r"self_attn\.o_proj", "attn.out_proj"),
+                           (r"mlp\.up_proj", "mlp.fc11"), (r"mlp\.gate_proj", "mlp.fc12"),
+                           (r"mlp\.down_proj", "mlp.fc2"), ("post_attention_layernorm", "norm1"),
+                           ("post_mlp_layernorm", "norm2")], ("q_proj", "k_proj", "v_proj"))
+
+
+def nomic_dynamic_keys(config):
+    config.update(n_positions=48, max_trained_positions=16, rotary_scaling_factor=2.5)
+
+
+def modern_dynamic(**more):
+    sizes = modern(max_position_embeddings=16, **more)
+    sizes["rope_parameters"]["full_attention"] = {"rope_type": "dynamic", "rope_theta": 200.0, "factor": 2.5}
+    return sizes
+
+
+def qwen_dynamic_keys(config):
+    parameters = config.pop("rope_parameters")
+    config.update(rope_theta=parameters["rope_theta"], rope_scaling={"type": "dynamic", "factor": parameters["factor"]})
+
+
+DYNAMIC = [
+    Later("stretched", hf.NomicBertConfig, hf.NomicBertModel, dynamic(100.0), lengths=DYNAMIC_LENGTHS),
+    Later("nomic-dynamic-published", hf.NomicBertConfig, hf.NomicBertModel,
+          dynamic(50.0, num_attention_heads=2, vocab_size=61), "F16", lengths=DYNAMIC_LENGTHS + [48],
+          names=nomic_names, keys=nomic_dynamic_keys),
+    Later("gte-dynamic", hf.GteConfig, hf.GteModel, dynamic(100.0), lengths=DYNAMIC_LENGTHS),
+    Later("modernbert-dynamic", hf.ModernBertConfig, hf.ModernBertModel, modern_dynamic(), lengths=DYNAMIC_LENGTHS),
+    Later("qwen3-dynamic", hf.Qwen3Config, hf.Qwen3Model, {**qwen(), **dynamic(200.0)}, lengths=DYNAMIC_LENGTHS,
+          keys=qwen_dynamic_keys),
+]
+SHORT = {**SMALL, "max_position_embeddings": 8}
+DYNAMIC_TRAINED = [
+    Later("train-nomic-dynamic", hf.NomicBertConfig, hf.NomicBertModel, {**dynamic(10.0), **SHORT}),
+    Later("train-qwen3-dynamic", hf.Qwen3Config, hf.Qwen3Model,
+          {**qwen(), **dynamic(10.0), **SHORT, "num_key_value_heads": 1}),
+]
+
+MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA + DYNAMIC + CODE
+TRAINED = (GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED + QWEN_TRAINED + GEMMA_TRAINED +
+           DYNAMIC_TRAINED + CODE_TRAINED)

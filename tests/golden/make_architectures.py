@@ -38,7 +38,8 @@ def tiny_values(name, count):
     with np.errstate(over="ignore"):
         mixed = ((np.uint64(h) ^ elements) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
     if any(norm in name for norm in ("LayerNorm.weight", "layer_norm.weight", "layernorm.weight", "emb_ln.weight", "norm1.weight", "norm2.weight",
-                                  "attn_ln.weight", "mlp_ln.weight", "norm.weight")):
+                                  "attn_ln.weight", "mlp_ln.weight", "norm.weight", "layer_norm_q.weight", "layer_norm_k.weight",
+                                  "layer_norm_1.weight", "layer_norm_2.weight")):
         return 1 + ((mixed & np.uint64(31)).astype(np.float64) - 16) / 128
     return ((mixed & np.uint64(127)).astype(np.float64) - 63) / 256
 

@@ -8,6 +8,8 @@
 #define uint unsigned int
 #define __OPENCL_C_VERSION__ 120
 #include "interface/formulas.h"
+
+#include "interface/angles.h"
 #undef __OPENCL_C_VERSION__
 #undef uint
 

@@ -27,6 +27,8 @@ static void scale_by(const struct cpu_step *s, float *to, const float *held, con
     row_end(to, n);
 }
 
+static bool is_layernorm(const struct cpu_step *s) { return s->value[CONST_RMS] == RMS_NONE; }
+
 static void turn(const float *angles, float *row, size_t n)
 {
     for (size_t c = 0; c < n; c += 2) {
@@ -48,6 +50,7 @@ static void heads_run(const struct cpu_step *s, size_t item, float *held)
             if (gamma) {
                 row_standardize(s, held, n);
                 scale_by(s, held, held, gamma, n);
+                if (is_layernorm(s)) row_add(held, s->at[SLOT_BETA] + (gamma - s->at[SLOT_GAMMA]), n);
             }
             if (gamma && s->value[CONST_ROTARY]) turn(s->at[SLOT_POSITION] + (size_t)positions[token] * n, held, n);
             row_store(s->at[SLOT_Y] + (token * heads + head) * n, held, n);
@@ -61,6 +64,7 @@ static void heads_count(const struct cpu_step *s, struct count *c)
         if (length_of(c, i) > longest) longest = length_of(c, i);
     reads(c, SLOT_X, all);
     count_vector(c, SLOT_GAMMA, heads_items(s), 2 * n);
+    count_vector(c, SLOT_BETA, heads_items(s), 2 * n);
     writes(c, SLOT_Y, all);
     if (!s->value[CONST_ROTARY]) return;
     reads(c, SLOT_POSITIONS, rows);
@@ -75,8 +79,11 @@ static size_t parts_of(const struct cpu_step *s)
     return parts < needed ? parts : needed;
 }
 
-/* d, z, g, and two sums. */
-static size_t backward_scratch(const struct cpu_step *s) { return 5 * padded(s->value[CONST_N]); }
+/* Sums of Q's heads and of K's; of a layernorm's beta as many. */
+static size_t sets_of(const struct cpu_step *s) { return is_layernorm(s) ? 4 : 2; }
+
+/* d, z, g, and the sums. */
+static size_t backward_scratch(const struct cpu_step *s) { return (3 + sets_of(s)) * padded(s->value[CONST_N]); }
 
 static void run_head(const struct cpu_step *s, size_t at, size_t head, float *scratch)
 {
@@ -91,9 +98,11 @@ static void run_head(const struct cpu_step *s, size_t at, size_t head, float *sc
     row_load(z, s->at[SLOT_SAVED] + at, n);
     float root = row_standardize(s, z, n);
     FOR_VECTORS(i, n) v_store(sums + i, v_fma(v_load(d + i), v_load(z + i), v_load(sums + i)));
+    if (is_layernorm(s)) row_add(sums + 2 * wide, d, n);
     if (!s->value[CONST_NORM_DX]) return;
     scale_by(s, g, d, gamma_of(s, head), n);
     float along = row_dot(g, z, n) / (float)n;
+    if (is_layernorm(s)) row_center(g, n);
     FOR_VECTORS(i, n) v_store(g + i, v_set(root) * v_fma(-v_load(z + i), v_set(along), v_load(g + i)));
     row_store(s->at[SLOT_Y] + at, g, n);
 }
@@ -102,14 +111,13 @@ static void backward_run(const struct cpu_step *s, size_t part, float *scratch)
 {
     size_t n = s->value[CONST_N], wide = padded(n), heads = s->value[CONST_HEADS], rows = step_rows(s),
            unit = s->value[CONST_PART_ROWS];
-    memset(scratch + 3 * wide, 0, 2 * wide * sizeof(float));
+    memset(scratch + 3 * wide, 0, sets_of(s) * wide * sizeof(float));
     for (size_t first = part * unit; first < rows; first += s->value[CONST_PARTS] * unit)
         for (size_t row = first; row < rows && row < first + unit; row++)
             for (size_t head = 0; head < heads; head++) run_head(s, (row * heads + head) * n, head, scratch);
     if (!s->value[CONST_NORM_DW]) return;
-    float *to = s->at[SLOT_PARTIALS] + part * 2 * n;
-    row_store(to, scratch + 3 * wide, n);
-    row_store(to + n, scratch + 4 * wide, n);
+    for (size_t set = 0; set < sets_of(s); set++)
+        row_store(s->at[SLOT_PARTIALS] + (part * sets_of(s) + set) * n, scratch + (3 + set) * wide, n);
 }
 
 static void backward_count(const struct cpu_step *s, struct count *c)
@@ -118,7 +126,7 @@ static void backward_count(const struct cpu_step *s, struct count *c)
              normed = all / s->value[CONST_HEADS] * (s->value[CONST_HEADS] - s->value[CONST_KEY_HEADS]);
     reads(c, SLOT_X, all);
     reads(c, SLOT_SAVED, normed);
-    if (s->value[CONST_NORM_DW]) writes_scratch(c, SLOT_PARTIALS, parts * 2 * n);
+    if (s->value[CONST_NORM_DW]) writes_scratch(c, SLOT_PARTIALS, parts * sets_of(s) * n);
     if (!s->value[CONST_NORM_DX]) return;
     count_vector(c, SLOT_GAMMA, parts, 2 * n);
     writes(c, SLOT_Y, all);

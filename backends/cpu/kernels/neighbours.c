@@ -1,4 +1,5 @@
 /* Work on pairs of neighbours: gate, rotary (the files of those names in cl/). */
+#include "formulas.h"
 #include "pairs.h"
 #include "traffic.h"
 
@@ -58,6 +59,34 @@ static void gate_count(const struct cpu_step *s, struct count *c)
     writes(c, SLOT_Y, backward ? 2 * all : all);
 }
 
+/* ---- angles: rows of N, of a position and a row of frequencies ---- */
+
+static void angles_run(const struct cpu_step *s, size_t item, float *scratch)
+{
+    const uint32_t *lengths = (const uint32_t *)s->at[SLOT_IDS], *positions = (const uint32_t *)s->at[SLOT_POSITIONS];
+    size_t n = s->value[CONST_N], unit = rows_at_once(s), end = block_end(item, unit, step_rows(s));
+    (void)scratch;
+    for (size_t row = item * unit; row < end; row++) {
+        const float *share = s->at[SLOT_POSITION] + lengths[row] * n;
+        float *to = s->at[SLOT_ANGLES] + row * n;
+        for (size_t c = 0; c < n; c += 2) {
+            uint32_t units = angle_units(positions[row], share[c], share[c + 1]);
+            float rest = angle_rest(positions[row], share[c + 1]);
+            to[c] = angle_cosine(units, rest);
+            to[c + 1] = angle_cosine(units - ANGLE_QUARTER, rest);
+        }
+    }
+}
+
+static void angles_count(const struct cpu_step *s, struct count *c)
+{
+    uint64_t n = s->value[CONST_N], rows = step_rows(s), texts = c->words[HEADER_SEQUENCES];
+    reads(c, SLOT_IDS, rows);
+    reads(c, SLOT_POSITIONS, rows);
+    count_again(c, SLOT_POSITION, rows * n, texts * n, n * sizeof(float));
+    writes(c, SLOT_ANGLES, rows * n);
+}
+
 /* ---- rotary: rows of N, of which pairs of Q and K are turned ---- */
 
 static void rotary_run(const struct cpu_step *s, size_t item, float *held)
@@ -88,5 +117,6 @@ static void rotary_count(const struct cpu_step *s, struct count *c)
 
 /* clang-format off */
 const struct cpu_kernel CPU_NAME(cpu_gate) = {.name = "gate", .items = rows_items, .run = gate_run, .scratch = gate_scratch, .count = gate_count};
+const struct cpu_kernel CPU_NAME(cpu_angles) = {.name = "angles", .items = rows_items, .run = angles_run, .count = angles_count};
 const struct cpu_kernel CPU_NAME(cpu_rotary) = {.name = "rotary", .items = rows_items, .run = rotary_run, .scratch = row_scratch, .count = rotary_count};
 /* clang-format on */

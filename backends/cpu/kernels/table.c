@@ -20,6 +20,7 @@
     ROW(pool_backward)                                                                                                 \
     ROW(map)                                                                                                           \
     ROW(gate)                                                                                                          \
+    ROW(angles)                                                                                                        \
     ROW(rotary)                                                                                                        \
     ROW(heads_norm)                                                                                                    \
     ROW(heads_norm_backward)                                                                                           \

@@ -130,6 +130,14 @@ typedef struct wherry_model_config {
     bool next_sentence;
     /* Values go beyond the range of f16: sessions of it are refused, and by default they are of bf16. */
     bool beyond_f16;
+    /* Rotary positions that stretch (dynamic NTK): a text of more than rotary_trained tokens has the base rotary_base *
+     * (rotary_dynamic * (its length / rotary_trained - 1) + 1)^(channels / (channels - 2)), by its own length, whatever
+     * else is in the batch. Of layers of rotary_base alone. 0 and 0: bases are the same for all texts. */
+    float rotary_dynamic;
+    uint32_t rotary_trained;
+    /* All heads of Q at once are normed before scores, and all of K: a layernorm of `hidden` channels. */
+    bool wide_norms;
+    bool double_norms; /* post-LN: what attention makes is added to what it read and normed, and then once more */
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */

@@ -74,7 +74,7 @@ static bool gemma_read(const json_t *json, wherry_model_config *config, struct e
     TRY(read_heads(json, config, e) && check_switches(json, config, e) && read_window(json, config, e));
     config->rotary_base = 1000000;
     config->rotary_base_local = 10000;
-    TRY(value_base(json, global, json_object_get(parameters, LAYER_FULL), &config->rotary_base, e) &&
+    TRY(value_rotary(json, global, json_object_get(parameters, LAYER_FULL), config, e) &&
         value_base(json, local, json_object_get(parameters, LAYER_SLIDING), &config->rotary_base_local, e));
     if (!config->window || config->rotary_base_local == config->rotary_base) config->rotary_base_local = 0;
     config->embedding_scale = (float)sqrt((double)config->hidden);
@@ -94,7 +94,7 @@ static void gemma_write(const wherry_model_config *config, json_t *json, bool *o
     add(json, "use_bidirectional_attention", json_true(), ok);
     add(json, "layer_types", layer_types_make(config, ok), ok);
     if (config->window) add(json, "sliding_window", json_integer((json_int_t)config->window * 2), ok);
-    add(json, "rope_parameters", bases_make(config), ok);
+    add(json, "rope_parameters", bases_make(config, json, ok), ok);
 }
 
 /* ---- the table ---- */

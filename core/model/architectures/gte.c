@@ -33,39 +33,44 @@ static bool check_settings(const json_t *json, struct error *e)
     return true;
 }
 
-/* A model made for shorter texts has its positions scaled; "mixed_b" would do it differently for each channel. */
-static bool read_scaling(const json_t *json, float *factor, struct error *e)
+/* A model made for shorter texts has its positions scaled, for all texts or for long ones; "mixed_b" would do it
+ * differently for each channel. */
+static bool read_rotary(const json_t *json, wherry_model_config *config, struct error *e)
 {
-    const json_t *scaling = json_object_get(json, "rope_scaling");
-    if (!scaling || json_is_null(scaling)) return true;
+    static const char *const keys[] = {"rope_theta", NULL};
+    const json_t *scaling = json_object_get(json, "rope_scaling"),
+                 *parameters = json_object_get(json, "rope_parameters");
+    if (!scaling || json_is_null(scaling)) return value_rotary(json, keys, parameters, config, e);
     const json_t *value = json_object_get(scaling, "type");
     const char *type = json_string_value(value ? value : json_object_get(scaling, "rope_type"));
+    if (type && !strcmp(type, "dynamic")) return value_rotary(json, keys, parameters, config, e);
     if (!type || strcmp(type, "ntk"))
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "the rope_scaling of type \"%.100s\" is not supported: supported is "
-                    "ntk",
+                    "the rope_scaling of type \"%.100s\" is not supported: supported are ntk and dynamic",
                     type ? type : "");
     if (value_there(scaling, "mixed_b"))
         return fail(e, WHERRY_STATUS_UNSUPPORTED, "\"rope_scaling\" has \"mixed_b\", which is not supported");
-    TRY(value_positive(scaling, "factor", factor, e));
-    return *factor >= 1 || fail(e, WHERRY_STATUS_BAD_FORMAT,
-                                "\"factor\" of \"rope_scaling\" is not a number of at least 1: get the file again");
+    TRY(value_positive(scaling, "factor", &config->rotary_factor, e));
+    if (!(config->rotary_factor >= 1))
+        return fail(e, WHERRY_STATUS_BAD_FORMAT,
+                    "\"factor\" of \"rope_scaling\" is not a number of at least 1: get the file again");
+    return value_base(json, keys, parameters, &config->rotary_base, e);
 }
 
 static bool gte_read(const json_t *json, wherry_model_config *config, struct error *e)
 {
-    static const char *const keys[] = {"rope_theta", NULL};
     const char *type = json_string_value(json_object_get(json, "model_type"));
     bool own = type && !strcmp(type, "gte") && !value_there(json, "auto_map");
     config->rotary_base = own ? 160000 : 10000; /* transformers' default, and that of the first program */
-    return check_settings(json, e) && read_scaling(json, &config->rotary_factor, e) &&
-           value_base(json, keys, json_object_get(json, "rope_parameters"), &config->rotary_base, e);
+    return check_settings(json, e) && read_rotary(json, config, e);
 }
 
 static void gte_write(const wherry_model_config *config, json_t *json, bool *ok)
 {
     double base = (double)config->rotary_base, factor = (double)config->rotary_factor;
     *ok = !json_object_set_new(json, "rope_theta", json_real(base)) && *ok;
+    if (config->rotary_dynamic > 0)
+        *ok = !json_object_set_new(json, "rope_parameters", rotary_parameters_make(config, json, ok)) && *ok;
     if (factor > 0)
         *ok =
             !json_object_set_new(json, "rope_scaling", json_pack("{s:s, s:f}", "type", "ntk", "factor", factor)) && *ok;

@@ -8,15 +8,12 @@ static bool jina_read(const json_t *json, wherry_model_config *config, struct er
 {
     static const char *const keys[] = {"rope_theta", NULL};
     config->rotary_base = 20000;
-    if (value_there(json, "rope_scaling"))
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "\"rope_scaling\" is there: scaled rotary positions are not supported");
-    return value_base(json, keys, json_object_get(json, "rope_parameters"), &config->rotary_base, e);
+    return value_rotary(json, keys, json_object_get(json, "rope_parameters"), config, e);
 }
 
 static void jina_write(const wherry_model_config *config, json_t *json, bool *ok)
 {
-    json_t *parameters = json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", (double)config->rotary_base);
+    json_t *parameters = rotary_parameters_make(config, json, ok);
     *ok = !json_object_set_new(json, "rope_parameters", parameters) && *ok;
 }
 

@@ -81,7 +81,7 @@ static bool read_bases(const json_t *json, wherry_model_config *config, struct e
                     "\"rope_scaling\" is there: scaled rotary positions are not supported");
     config->rotary_base = 160000;
     config->rotary_base_local = 10000;
-    TRY(value_base(json, global, json_object_get(parameters, LAYER_FULL), &config->rotary_base, e) &&
+    TRY(value_rotary(json, global, json_object_get(parameters, LAYER_FULL), config, e) &&
         value_base(json, local, json_object_get(parameters, LAYER_SLIDING), &config->rotary_base_local, e));
     if (!config->window || config->rotary_base_local == config->rotary_base) config->rotary_base_local = 0;
     return true;
@@ -102,7 +102,7 @@ static void modernbert_write(const wherry_model_config *config, json_t *json, bo
 {
     add(json, "layer_types", layer_types_make(config, ok), ok);
     if (config->window) add(json, "local_attention", json_integer((json_int_t)config->window * 2), ok);
-    add(json, "rope_parameters", bases_make(config), ok);
+    add(json, "rope_parameters", bases_make(config, json, ok), ok);
     if (config->head_mean) add(json, "classifier_pooling", json_string("mean"), ok);
 }
 

@@ -35,23 +35,20 @@ static bool check_switches(const json_t *json, struct error *e)
     return true;
 }
 
-static bool read_base(const json_t *json, float *base, struct error *e)
-{
-    static const char *const keys[] = {"rotary_emb_base", "rope_theta", NULL};
-    if (value_there(json, "rope_scaling"))
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "\"rope_scaling\" is there: scaled rotary positions are not supported");
-    return value_base(json, keys, json_object_get(json, "rope_parameters"), base, e);
-}
-
-/* With a scaling factor the base grows with texts longer than those of training: so long they may be. */
-static bool read_longest(const json_t *json, wherry_model_config *config, struct error *e)
+/* With a factor the base grows with texts longer than those of training. */
+static bool read_dynamic(const json_t *json, wherry_model_config *config, struct error *e)
 {
     uint32_t trained = 2048;
-    if (!value_there(json, "rotary_scaling_factor")) return true;
+    float factor = 0;
+    TRY(value_positive(json, "rotary_scaling_factor", &factor, e));
+    if (!(factor > 0)) return true;
     if (value_there(json, "max_trained_positions"))
         TRY(value_whole(json_object_get(json, "max_trained_positions"), "max_trained_positions", 1, &trained, e));
-    if (config->positions > trained) config->positions = trained;
+    if (value_there(json, "n_positions"))
+        TRY(value_whole(json_object_get(json, "n_positions"), "n_positions", 1, &config->positions, e));
+    bool longer = config->positions > trained;
+    config->rotary_dynamic = longer ? factor : 0;
+    config->rotary_trained = longer ? trained : 0;
     return true;
 }
 
@@ -89,7 +86,9 @@ static bool nomic_read(const json_t *json, wherry_model_config *config, struct e
             return fail(e, WHERRY_STATUS_UNSUPPORTED,
                         "\"head_dim\" times the number of heads is not the hidden size: such heads are not supported");
     }
-    return read_base(json, &config->rotary_base, e) && read_longest(json, config, e);
+    static const char *const keys[] = {"rotary_emb_base", "rope_theta", NULL};
+    return value_rotary(json, keys, json_object_get(json, "rope_parameters"), config, e) &&
+           read_dynamic(json, config, e);
 }
 
 static void nomic_write(const wherry_model_config *config, json_t *json, bool *ok)
@@ -99,10 +98,12 @@ static void nomic_write(const wherry_model_config *config, json_t *json, bool *o
                              : config->activation == WHERRY_ACTIVATION_GELU_TANH ? "gelu_pytorch_tanh"
                                                                                  : "gelu";
     *ok = !json_object_set_new(json, "hidden_act", json_string(activation)) && *ok;
-    *ok = !json_object_set_new(
-              json, "rope_parameters",
-              json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", (double)config->rotary_base)) &&
-          *ok;
+    *ok = !json_object_set_new(json, "rope_parameters", rotary_parameters_make(config, json, ok)) && *ok;
+    if (!(config->rotary_dynamic > 0)) return;
+    /* The first program's keys, which say how long texts may be, too. */
+    *ok = !json_object_set_new(json, "n_positions", json_integer((json_int_t)config->positions)) && *ok;
+    *ok = !json_object_set_new(json, "rotary_scaling_factor", json_real((double)config->rotary_dynamic)) && *ok;
+    *ok = !json_object_set_new(json, "max_trained_positions", json_integer((json_int_t)config->rotary_trained)) && *ok;
 }
 
 /* ---- the tables ---- */

@@ -62,11 +62,8 @@ static bool qwen3_read(const json_t *json, wherry_model_config *config, struct e
         value_flag(json, "use_bidirectional_attention", false, &both, e));
     if (biases) config->without &= ~(uint32_t)ATTENTION_BIASES;
     config->causal = !both;
-    if (value_there(json, "rope_scaling"))
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "\"rope_scaling\" is there: scaled rotary positions are not supported");
     config->rotary_base = 10000;
-    return value_base(json, keys, json_object_get(json, "rope_parameters"), &config->rotary_base, e);
+    return value_rotary(json, keys, json_object_get(json, "rope_parameters"), config, e);
 }
 
 static void add(json_t *json, const char *key, json_t *value, bool *ok)
@@ -80,8 +77,7 @@ static void qwen3_write(const wherry_model_config *config, json_t *json, bool *o
     add(json, "head_dim", json_integer((json_int_t)head_channels(config)), ok);
     if (!(config->without & WHERRY_WITHOUT_QKV_BIAS)) add(json, "attention_bias", json_true(), ok);
     if (!config->causal) add(json, "use_bidirectional_attention", json_true(), ok);
-    add(json, "rope_parameters",
-        json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", (double)config->rotary_base), ok);
+    add(json, "rope_parameters", rotary_parameters_make(config, json, ok), ok);
 }
 
 /* ---- the table ---- */

@@ -26,10 +26,11 @@ static void size_backward(struct call *call, const struct sizes *s)
     call_set(call, CONST_PARTS, (uint32_t)divide_up(s->max_rows ? s->max_rows : 1, share));
 }
 
-/* Sums of the heads of Q, and of those of K. */
+/* Sums of the heads of Q, and of those of K; a layernorm's beta has such, too. */
 static uint64_t sums_of(const struct call *call)
 {
-    return call_get(call, CONST_NORM_DW, 0) ? 2 * call_get(call, CONST_N, 1) : 0;
+    uint64_t sets = call_get(call, CONST_RMS, RMS_NONE) == RMS_NONE ? 4 : 2;
+    return call_get(call, CONST_NORM_DW, 0) ? sets * call_get(call, CONST_N, 1) : 0;
 }
 
 static uint64_t scratch_bytes(const struct call *call, uint64_t max_rows)
@@ -64,6 +65,8 @@ static void count_forward(struct count *c)
     reads_again(c, SLOT_X, beside, 16);
     reads(c, SLOT_GAMMA, walked * loads + beside);
     if (tokens) reads_again(c, SLOT_GAMMA, walked * loads + beside - 2 * n, heads * n * c->storage);
+    reads(c, SLOT_BETA, walked * loads);
+    if (tokens) reads_again(c, SLOT_BETA, walked * loads - 2 * n, heads * n * c->storage);
     if (!turns) {
         writes(c, SLOT_Y, rows * n);
         return;

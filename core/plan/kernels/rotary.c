@@ -1,4 +1,4 @@
-/* rotary: Q and K turned by their tokens' positions. */
+/* rotary: Q and K turned by their tokens' positions; angles: by how much, where that depends on a text's length. */
 #include "interface/interface.h"
 #include "plan/candidates.h"
 #include "plan/traffic_model.h"
@@ -45,5 +45,29 @@ const struct variant variant_rotary = {
     .fits = fits,
     .size = size,
     .count = count_traffic,
+    .candidates = choices_elements,
+};
+
+/* A text's tokens read one row of frequencies; where an access is one element, both of the pair's numbers. */
+static void count_angles(struct count *c)
+{
+    uint64_t rows = rows_of(c), n = get(c, CONST_N, 2), units = rows * n / access_of(c),
+             all = access_of(c) == 1 ? 2 * n : n;
+    reads(c, SLOT_IDS, units);
+    reads_again(c, SLOT_IDS, units - rows, 16);
+    reads(c, SLOT_POSITIONS, units);
+    reads_again(c, SLOT_POSITIONS, units - rows, 16);
+    reads(c, SLOT_POSITION, rows * all);
+    reads_again(c, SLOT_POSITION, rows * all - c->words[HEADER_SEQUENCES] * n, n * sizeof(float));
+    writes(c, SLOT_ANGLES, rows * n);
+}
+
+const struct variant variant_angles = {
+    .kernel = "angles",
+    .name = "angles",
+    .takes = {CONST_N, CONST_ROWS, CONST_ROTARY},
+    .why = "work-items hide the latency",
+    .size = size,
+    .count = count_angles,
     .candidates = choices_elements,
 };
