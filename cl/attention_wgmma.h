@@ -4,6 +4,7 @@
  * A tile has rows of 128 bytes as wgmma reads them (cl/hopper.h): 64 channels or queries; of 32 channels the second
  * half stays unused. Tiles do not come by tensor maps but by 16-byte copies: these put zeros where a sequence has ended,
  * so that no product ever sees another sequence's tokens, and place rows in any order. */
+#define LAUNCHED_WHOLE
 #include "common.h"
 #include "dropout.h"
 #include "hopper.h"

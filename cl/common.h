@@ -214,8 +214,16 @@ typedef float raw_access;
 #define LOOP_BARRIER
 #endif
 
-/* Work-groups are numbered through both dimensions of the grid. */
+/* Work-groups are numbered through both dimensions of the grid, from the launch's first one on, which is the offset in a
+ * dimension that has nothing else. Kernels whose work-groups take tiles in turns are launched whole (plan/launches.h). */
+#ifdef LAUNCHED_WHOLE
 static inline uint group_number(void) { return get_group_id(0) + get_group_id(1) * GRID_WIDTH; }
+#else
+static inline uint group_number(void)
+{
+    return get_group_id(0) + get_group_id(1) * GRID_WIDTH + (uint)get_global_offset(2);
+}
+#endif
 static inline uint local_number(void) { return get_local_id(0); }
 
 /* ---- reductions over the work-group, or over each team of TEAM neighbours in it ----

@@ -36,6 +36,7 @@
  * What lies after the batch's rows may be anything: the copy engine puts zeros there, in rows and in columns. With
  * RUNTIME_N the result's columns end anywhere: of the last eight only those that are there are written. Rows of scores
  * end anywhere, too, but have room for all eight (Y_STRIDE). */
+#define LAUNCHED_WHOLE
 #include "common.h"
 #include "dropout.h"
 #include "hopper.h"

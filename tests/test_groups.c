@@ -56,6 +56,7 @@ struct shape {
     bool wide_norms, double_norms;
     bool causal, alibi;
     uint32_t window, global_every, global_first;
+    bool cut; /* a launch for each work-group */
 };
 enum { NO_BIAS = 15 };
 
@@ -101,7 +102,7 @@ static const struct shape shapes[] = {
     {"words-short", 72, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9, 30}, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
     {"words-middle", 768, 12, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {33, 1, 40}, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
     {"words-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
-    {"masked", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_ENTROPY_NEXT},
+    {"masked", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_ENTROPY_NEXT, .cut = true},
     {"masked-narrow", 32, 2, 64, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .train = true, .opencl = "flash-f32 flash-bf16", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_ENTROPY},
     {"nomic", 32, 2, 64, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_MEAN, 1, {3, 1, 70}, .train = true, .gate = WHERRY_GATE_SECOND, .without = NO_BIAS, .rotary_base = 1000,
      .opencl = "flash-f16 interleaved", .vulkan = "flash-f32 unfused-f16 transposed", .few = "flash-f16 paper-f32"},
@@ -123,7 +124,7 @@ static const struct shape shapes[] = {
     {"rms-one", 21, 1, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {9, 1, 33}, .train = true, .norm = WHERRY_NORM_RMS_ONE,
      .opencl = "flash-f32", .vulkan = "flash-f16"},
     {"grouped", 32, 4, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_MEAN, 1, {9, 1, 70}, .train = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS,
-     .rotary_base = 1000, .key_heads = 2, .head_channels = 16, .opencl = "flash-f32 unfused-f16", .vulkan = "flash-f16 paper-f32"},
+     .rotary_base = 1000, .key_heads = 2, .head_channels = 16, .opencl = "flash-f32 unfused-f16", .vulkan = "flash-f16 paper-f32", .cut = true},
     {"grouped-one", 24, 3, 24, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, 1, {9, 1, 33}, 2, .train = true, .key_heads = 1,
      .opencl = "flash-f16", .vulkan = "flash-f32"},
     {"heads-normed", 32, 4, 24, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_LAST, 1, {9, 1, 70}, .train = true, .causal = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS,
@@ -141,7 +142,7 @@ static const struct shape shapes[] = {
     {"causal", 48, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, .train = true,
      .opencl = "flash-f16", .vulkan = "flash-f32", .causal = true},
     {"causal-64", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_LAST, -1, {129, 64, 200}, .opencl = "flash-f32", .causal = true},
-    {"causal-window", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {140, 20, 7}, .train = true, .vulkan = "flash-f16", .causal = true, .window = 12},
+    {"causal-window", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {140, 20, 7}, .train = true, .vulkan = "flash-f16", .causal = true, .window = 12, .cut = true},
     {"alibi", 60, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, .train = true,
      .opencl = "flash-f32", .vulkan = "unfused-f16", .few = "flash-f16", .alibi = true},
     {"alibi-window", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {129, 33, 200}, .opencl = "flash-f16", .alibi = true, .window = 40},
@@ -273,6 +274,7 @@ static void test_one(void **state)
                                 .keep_intermediates = true,
                                 .kernels = c->gemm ? c->gemm : support_kernels(c->device),
                                 .layouts = *c->layouts ? c->layouts : NULL,
+                                .max_launch_ms = s->cut ? 1e-6 : 0,
                                 .weights = c->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT};
     if (s->vocabulary) desc.output = s->vocabulary;
     if (s->labels) desc.output = s->head_activation ? WHERRY_OUTPUT_CLASSES : WHERRY_OUTPUT_TOKEN_CLASSES;

@@ -143,11 +143,15 @@ static bool step_prepare(struct backend_device *device, const struct step *step,
 
 enum { EMPTY_WORDS = HEADER_WORDS + 8, LARGE_GRID = 65536 };
 
-bool opencl_launch(cl_command_queue queue, const struct prepared *p, const char *kernel, const struct grid *grid,
-                   cl_event *event, struct error *e)
+/* The offset is where group_number() (cl/common.h) reads it; launches without one are as all drivers see most often. */
+bool opencl_launch(cl_command_queue queue, const struct prepared *p, const char *kernel,
+                   const struct launch_range *range, cl_event *event, struct error *e)
 {
-    size_t local[3] = {p->local, 1, 1}, global[3] = {grid->x * p->local, grid->y, grid->z};
-    cl_int code = clEnqueueNDRangeKernel(queue, p->kernel, 3, NULL, global, local, 0, NULL, event);
+    const struct grid *grid = &range->grid;
+    const size_t local[3] = {p->local, 1, 1}, global[3] = {grid->x * p->local, grid->y, grid->z},
+                 offset[3] = {0, 0, range->first};
+    cl_int code =
+        clEnqueueNDRangeKernel(queue, p->kernel, 3, range->first ? offset : NULL, global, local, 0, NULL, event);
     return !code || opencl_fail_running(e, code, "clEnqueueNDRangeKernel of %s", kernel);
 }
 
@@ -169,7 +173,8 @@ static bool launch_first(struct backend_device *device, const struct step *step,
     cl_int code = clEnqueueReadBuffer(queue, memory, CL_TRUE, at, sizeof saved, saved, 0, NULL, NULL);
     if (!code) code = clEnqueueWriteBuffer(queue, memory, CL_TRUE, at, sizeof empty, empty, 0, NULL, NULL);
     if (code) return opencl_fail_running(e, code, "writing the empty batch");
-    struct grid small = {1, 1, 1}, large = {(uint32_t)(LARGE_GRID / p->local + 1), 1, 1};
+    const struct launch_range small = {.grid = {1, 1, 1}},
+                              large = {.grid = {(uint32_t)(LARGE_GRID / p->local + 1), 1, 1}};
     bool is_large = wants_large(device, step);
     bool ok = (!step->call->n_maps || opencl_maps_make(maps, queue, e)) &&
               (b->ready || opencl_launch(queue, p, step->kernel, &small, NULL, e)) &&
@@ -245,7 +250,8 @@ struct program *opencl_program_create(struct backend_device *device, const struc
     program->schedule = schedule;
     *info = (struct program_info){0};
     program->steps = host_alloc(host, n, sizeof *program->steps, e);
-    if (program->steps) program->events = host_alloc(host, n, sizeof *program->events, e);
+    if (program->steps) program->events = host_alloc(host, 2 * n, sizeof *program->events, e);
+    if (program->events) program->begins = program->events + n;
     bool *wanted = program->events ? host_alloc(host, n, sizeof *wanted, e) : NULL;
     struct kernel_build **builds = wanted ? host_alloc(host, n, sizeof *builds, e) : NULL;
     mutex_enter(&device->building);

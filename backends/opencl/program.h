@@ -4,6 +4,8 @@
 
 #include "opencl.h"
 
+#include "plan/launches.h"
+
 struct prepared {
     cl_kernel kernel; /* NULL: a product of CLBlast's */
     size_t local;
@@ -38,7 +40,9 @@ struct program {
     struct opencl_maps maps;
     struct slot slots[RUN_SLOTS_MOST];
     struct prepared *steps; /* [n_steps] */
-    cl_event *events;       /* [n_steps]: of the run in progress, when it is timed */
+    /* [n_steps]: of the run in progress, when it is timed: of a step's last launch, and of its first where it has
+     * several. */
+    cl_event *events, *begins;
 };
 
 /* ---- crossing.c: transfers by the device's other queue ---- */
@@ -59,8 +63,8 @@ bool opencl_crossing_downloads(struct backend_device *device, struct slot *slot,
 /* What is pending of a slot: slot->done is its end. */
 bool opencl_crossing_finish(struct backend_device *device, struct slot *slot, struct error *e);
 
-bool opencl_launch(cl_command_queue queue, const struct prepared *p, const char *kernel, const struct grid *grid,
-                   cl_event *event, struct error *e);
+bool opencl_launch(cl_command_queue queue, const struct prepared *p, const char *kernel,
+                   const struct launch_range *range, cl_event *event, struct error *e);
 /* Memory for what a run transfers, on the slot's first use. */
 bool opencl_slot_make(struct backend_device *device, struct program *program, struct slot *slot, struct error *e);
 

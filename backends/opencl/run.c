@@ -5,9 +5,44 @@
 #include "backends/quirks.h"
 #include "backends/ticks.h"
 #include "base/platform.h"
+#include "base/round.h"
 #include "interface/interface.h"
 #include "program.h"
 #include "wherry/wherry_measure.h"
+
+/* Of the first of a step's launches, where it has several, and of its last. */
+struct launch_events {
+    cl_event *first, *last;
+};
+
+static bool submission_end(cl_command_queue queue, struct error *e)
+{
+    cl_int code = clFlush(queue);
+    return !code || opencl_fail_running(e, code, "clFlush");
+}
+
+/* CLBlast's: as many rows at a time as the launches of our own kernel for it would have, but no fewer than its tiles
+ * are filled by. */
+static bool product_run(const struct program *program, int i, const struct launch_events *events, uint64_t rows,
+                        uint32_t launches, cl_command_queue queue, struct error *e)
+{
+    enum { ROWS_LEAST = 1024 };
+    const uint64_t even = divide_up(rows, launches), most = even < ROWS_LEAST ? ROWS_LEAST : even;
+    for (uint64_t first = 0; first < rows; first += most) {
+        struct opencl_gemm gemm = program->steps[i].gemm;
+        const bool last = rows - first <= most;
+        gemm.x_at += first * gemm.k;
+        gemm.y_at += first * gemm.n;
+        TRY(opencl_gemm_run(&gemm, (size_t)(last ? rows - first : most), queue,
+                            last    ? events->last
+                            : first ? NULL
+                                    : events->first,
+                            e));
+        if (last) break;
+        TRY(submission_end(queue, e));
+    }
+    return true;
+}
 
 static bool step_run(const struct program *program, int i, const struct run *run, cl_command_queue queue,
                      struct error *e)
@@ -15,12 +50,21 @@ static bool step_run(const struct program *program, int i, const struct run *run
     const struct step *step = &program->schedule->steps[i];
     const struct prepared *p = &program->steps[i];
     const struct grid *grid = &run->grids[i];
-    cl_event *event = run->step_seconds ? &program->events[i] : NULL;
+    const bool timed = run->step_seconds;
+    const struct launch_events events = {timed ? &program->begins[i] : NULL, timed ? &program->events[i] : NULL};
     if (!grid->x || !grid->y || !grid->z) return true;
-    if (p->kernel) return opencl_launch(queue, p, step->kernel, grid, event, e) || fail_in(e, step->name);
-    uint64_t rows = p->gemm.rows == HEADER_SEQUENCES ? run->batch->sequences : run->batch->tokens;
-    if (!rows) return true;
-    return opencl_gemm_run(&p->gemm, (size_t)rows, queue, event, e) || fail_in(e, step->name);
+    const uint32_t launches = launch_count(step, grid);
+    if (!p->kernel) {
+        uint64_t rows = p->gemm.rows == HEADER_SEQUENCES ? run->batch->sequences : run->batch->tokens;
+        return product_run(program, i, &events, rows, launches, queue, e) || fail_in(e, step->name);
+    }
+    for (uint32_t launch = 0; launch < launches; launch++) {
+        const struct launch_range range = launch_range(step, grid, launch);
+        cl_event *event = launch + 1 == launches ? events.last : launch ? NULL : events.first;
+        if (!opencl_launch(queue, p, step->kernel, &range, event, e)) return fail_in(e, step->name);
+        if (launch + 1 < launches) TRY(submission_end(queue, e));
+    }
+    return true;
 }
 
 static bool uploads_enqueue(struct slot *slot, const struct run *run, cl_command_queue queue, struct error *e)
@@ -84,9 +128,7 @@ static bool enqueue_all(struct backend_device *device, struct program *program, 
     int end = run->end ? run->end : program->schedule->n_steps;
     for (int i = run->first; i < end; i++) {
         TRY(step_run(program, i, run, queue, e));
-        if (nvidia || i % every) continue;
-        cl_int code = clFlush(queue);
-        if (code) return opencl_fail_running(e, code, "clFlush");
+        if (!nvidia && i % every == 0) TRY(submission_end(queue, e));
     }
     if (slot->crossing.used) return opencl_crossing_downloads(device, slot, run, e);
     TRY(downloads_enqueue(slot, run, queue, waited, e));
@@ -111,8 +153,8 @@ static bool read_times(const struct backend_device *device, const struct program
         cl_ulong start = 0, end = 0;
         seconds[i] = 0.0;
         if (!program->events[i]) continue;
-        cl_int code =
-            clGetEventProfilingInfo(program->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
+        cl_event first = program->begins[i] ? program->begins[i] : program->events[i];
+        cl_int code = clGetEventProfilingInfo(first, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
         if (!code) {
             code = clGetEventProfilingInfo(program->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
         }
@@ -222,7 +264,7 @@ static bool times_take(struct backend_device *device, struct program *program, c
                        struct error *e)
 {
     ok = ok && read_times(device, program, run, e);
-    for (int i = 0; i < program->schedule->n_steps; i++) {
+    for (int i = 0; i < 2 * program->schedule->n_steps; i++) { /* `begins` are behind the others */
         if (program->events[i]) clReleaseEvent(program->events[i]);
         program->events[i] = NULL;
     }

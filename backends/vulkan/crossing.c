@@ -139,7 +139,7 @@ static void upload_take_back(struct backend_device *d, struct slot *slot)
 bool crossing_submit(struct backend_device *d, struct slot *slot, const struct run *run, struct error *e)
 {
     struct crossing *c = &slot->crossing;
-    const uint32_t n = slot->end - slot->from;
+    const uint32_t n = slot->n_submits;
     const uint64_t up = bytes_of(run->uploads, run->n_uploads), down = bytes_of(run->downloads, run->n_downloads);
     VkSubmitInfo *first = &slot->submits[0], *last = &slot->submits[n - 1];
     if (up) {

@@ -15,6 +15,7 @@
 #include "interface/interface.h"
 #include "interface/roof.h"
 #include "plan/device_class.h"
+#include "plan/launches.h"
 
 /* ---- keys ---- */
 
@@ -34,9 +35,9 @@ static uint64_t kernels_hash(void)
 
 uint64_t vulkan_kernels(const struct backend_device *d) { return d->pipelines.kernels; }
 
-struct pipeline pipeline_describe(size_t kernel, const struct call_constant *constants, int n_constants)
+struct pipeline pipeline_describe(size_t kernel, const struct call_constant *constants, int n_constants, bool based)
 {
-    struct pipeline p = {.kernel = kernel, .n_constants = n_constants};
+    struct pipeline p = {.kernel = kernel, .n_constants = n_constants, .based = based};
     struct embedded_kernel embedded;
     vulkan_kernel(kernel, &embedded);
     unsigned char type = (unsigned char)embedded.type;
@@ -47,12 +48,14 @@ struct pipeline pipeline_describe(size_t kernel, const struct call_constant *con
         p.key = hash_bytes(p.key, &constants[i].id, sizeof constants[i].id);
         p.key = hash_bytes(p.key, &constants[i].value, sizeof constants[i].value);
     }
+    if (based) p.key = hash_bytes(p.key, &based, 1); /* drivers may make other code of it */
     return p;
 }
 
 static bool pipeline_equal(const struct pipeline *a, const struct pipeline *b)
 {
-    if (a->key != b->key || a->kernel != b->kernel || a->n_constants != b->n_constants) return false;
+    if (a->key != b->key || a->kernel != b->kernel || a->n_constants != b->n_constants || a->based != b->based)
+        return false;
     for (int i = 0; i < a->n_constants; i++) {
         if (a->constants[i].id != b->constants[i].id || a->constants[i].value != b->constants[i].value) return false;
     }
@@ -116,7 +119,8 @@ static void job_run(struct job *job)
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .pNext = d->physical.feedback ? &feedback : NULL,
-        .flags = job->asked ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0,
+        .flags = (job->asked ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u) |
+                 (p->based ? VK_PIPELINE_CREATE_DISPATCH_BASE_BIT : 0u),
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
@@ -212,7 +216,8 @@ static bool jobs_collect(struct backend_device *d, const struct schedule *schedu
         const struct step *step = &schedule->steps[s];
         size_t kernel;
         TRY(step_kernel(step, &kernel, e));
-        struct pipeline wanted = pipeline_describe(kernel, step->call->constants, step->call->n_constants);
+        struct pipeline wanted = pipeline_describe(kernel, step->call->constants, step->call->n_constants,
+                                                   step->groups_most != LAUNCH_WHOLE);
         int i = 0;
         while (i < store->count && !pipeline_equal(&store->list[i], &wanted)) i++;
         if (i == store->count) {
@@ -337,7 +342,7 @@ static bool least_describe(struct backend_device *d, struct job *job)
     call_set(&call, CONST_N, 1);
     call_set(&call, CONST_FORM, ROOF_WRITE);
     call_set(&call, CONST_THREAD_M, 1);
-    job->pipeline = pipeline_describe(kernel, call.constants, call.n_constants);
+    job->pipeline = pipeline_describe(kernel, call.constants, call.n_constants, false);
     return true;
 }
 

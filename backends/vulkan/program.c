@@ -33,23 +33,42 @@ static double least_speed(wherry_device_type type)
     }
 }
 
+static bool dispatches_list(struct backend_device *d, struct program *p, struct error *e)
+{
+    const struct schedule *schedule = p->schedule;
+    size_t n = 0;
+    for (int i = 0; i < schedule->n_steps; i++) n += launch_count_most(&schedule->steps[i]);
+    p->dispatches = host_alloc(d->host, n, sizeof *p->dispatches, e);
+    p->first = p->dispatches ? host_alloc(d->host, n + 1, sizeof *p->first, e) : NULL;
+    for (int i = 0; p->first && i < schedule->n_steps; i++)
+        for (uint32_t part = 0; part < launch_count_most(&schedule->steps[i]); part++)
+            p->dispatches[p->n_dispatches++] = (struct dispatch){i, part};
+    return p->first != NULL;
+}
+
+/* Whether a run may begin with this step, or a submission has to: each part of a divided one is a submission. */
+static bool step_begins(const struct schedule *s, int i)
+{
+    return !i || s->divided || i == s->boundary || (s->ends && s->ends[i - 1]) || launch_count_most(&s->steps[i]) > 1 ||
+           launch_count_most(&s->steps[i - 1]) > 1;
+}
+
 static bool batches_divide(struct backend_device *d, struct program *p, struct error *e)
 {
     const struct schedule *schedule = p->schedule;
     double limit = batch_flops(d->physical.info.type), flops = 0, total = 0;
-    p->first = host_alloc(d->host, (size_t)schedule->n_steps + 1, sizeof *p->first, e);
-    if (!p->first) return false;
-    for (int i = 0; i < schedule->n_steps; i++) {
-        const bool begins =
-            !i || schedule->divided || i == schedule->boundary || (schedule->ends && schedule->ends[i - 1]);
-        if (begins || flops + schedule->steps[i].flops > limit) {
-            p->first[p->n_batches++] = i;
+    if (!dispatches_list(d, p, e)) return false;
+    for (uint32_t at = 0; at < p->n_dispatches; at++) {
+        const struct step *step = &schedule->steps[p->dispatches[at].step];
+        const double its = step->flops / launch_count_most(step);
+        if (p->dispatches[at].part || step_begins(schedule, p->dispatches[at].step) || flops + its > limit) {
+            p->first[p->n_batches++] = at;
             flops = 0;
         }
-        flops += schedule->steps[i].flops;
-        total += schedule->steps[i].flops;
+        flops += its;
+        total += its;
     }
-    p->first[p->n_batches] = schedule->n_steps;
+    p->first[p->n_batches] = p->n_dispatches;
     /* Software drivers generate code when a kernel is first run, seconds for a large one. */
     p->seconds = (d->physical.info.type == WHERRY_DEVICE_CPU ? 60 + 10 * schedule->n_steps : 60) +
                  total / least_speed(d->physical.info.type);
@@ -152,12 +171,11 @@ static bool staging_make(struct backend_device *d, const struct schedule *schedu
 
 static bool queries_make(struct backend_device *d, struct program *p, struct error *e)
 {
-    const struct schedule *schedule = p->schedule;
     if (!d->physical.timestamp_bits) return true;
     VkQueryPoolCreateInfo queries = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
-        .queryCount = (uint32_t)schedule->n_steps + p->n_batches,
+        .queryCount = p->n_dispatches + p->n_batches,
     };
     p->ticks = host_alloc(d->host, queries.queryCount, sizeof *p->ticks, e);
     if (!p->ticks) return false;
@@ -296,6 +314,7 @@ void vulkan_program_destroy(struct backend_device *d, struct program *p)
     host_free(d->host, p->barriers);
     host_free(d->host, p->ticks);
     host_free(d->host, p->first);
+    host_free(d->host, p->dispatches);
     host_free(d->host, p->sets);
     host_free(d->host, p->pipelines);
     host_free(d->host, p);

@@ -2,6 +2,7 @@
 #ifndef WHERRY_BACKENDS_VULKAN_PROGRAM_H
 #define WHERRY_BACKENDS_VULKAN_PROGRAM_H
 
+#include "plan/launches.h"
 #include "vulkan.h"
 
 /* Transfers of one direction, as last recorded: the same ones are replayed. */
@@ -46,6 +47,7 @@ struct slot {
     bool made;
     const struct run *run; /* that is under way, NULL: none */
     uint32_t from, end;    /* its batches */
+    uint32_t n_submits;    /* of them, those that have something to do */
     uint64_t started;      /* by clock_ns() */
     VkFence fence;
     struct mapped upload, download;
@@ -57,6 +59,12 @@ struct slot {
     struct crossing crossing;
 };
 
+/* What is dispatched at once: a step, or number `part` of the launches that a long one is divided into. */
+struct dispatch {
+    int step;
+    uint32_t part;
+};
+
 /* The steps are recorded for each slot, and once with timestamps, and again when a run has other numbers of
  * work-groups. A recording consists of batches that are submitted separately, each short enough for a driver's
  * watchdog. */
@@ -64,12 +72,14 @@ struct program {
     const struct schedule *schedule;
     int *pipelines; /* [n_steps] */
     VkDescriptorPool descriptors;
-    VkDescriptorSet *sets; /* [n_steps] */
-    int *first;            /* [n_batches + 1]: the first step of each batch */
+    VkDescriptorSet *sets;       /* [n_steps] */
+    struct dispatch *dispatches; /* [n_dispatches] */
+    uint32_t n_dispatches;       /* at the session's limits; those that a run has none of are left out */
+    uint32_t *first;             /* [n_batches + 1]: the first dispatch of each batch */
     uint32_t n_batches;
     bool *barriers;      /* [n_steps]: a barrier before the step */
-    VkQueryPool queries; /* one timestamp before each batch, one after each step; none where the queue has none */
-    uint64_t *ticks;     /* [n_steps + n_batches] */
+    VkQueryPool queries; /* one timestamp before each batch, one after each dispatch; none where the queue has none */
+    uint64_t *ticks;     /* [n_dispatches + n_batches] */
     VkCommandPool pool;
     VkCommandPool transfer_pool; /* of the other queue's family; made with the first crossing */
     struct slot slots[RUN_SLOTS_MOST];
@@ -95,11 +105,8 @@ bool crossing_submit(struct backend_device *d, struct slot *slot, const struct r
 /* What is pending of a slot. */
 bool crossing_download(struct backend_device *d, struct slot *slot, struct error *e);
 
-/* The timestamp before a batch's first step. Those after its steps follow; so a step's time includes the barrier
- * before it. */
-static inline uint32_t batch_query(const struct program *p, uint32_t batch)
-{
-    return (uint32_t)p->first[batch] + batch;
-}
+/* The timestamp before a batch's first dispatch. Those after each follow; so a step's time includes the barrier before
+ * it. */
+static inline uint32_t batch_query(const struct program *p, uint32_t batch) { return p->first[batch] + batch; }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "backends/ticks.h"
 #include "base/platform.h"
+#include "interface/interface.h"
 #include "wherry/wherry_measure.h"
 
 /* ---- recording ---- */
@@ -33,8 +34,9 @@ static void barrier(struct backend_device *d, VkCommandBuffer commands, VkPipeli
 }
 
 static void step_record(struct backend_device *d, const struct program *p, VkCommandBuffer commands, int index,
-                        const struct grid *grid)
+                        const struct launch_range *range)
 {
+    const struct grid *grid = &range->grid;
     const struct step *step = &p->schedule->steps[index];
     bool label = d->instance.vk.CmdBeginDebugUtilsLabelEXT && d->instance.vk.CmdEndDebugUtilsLabelEXT;
     if (label) {
@@ -47,8 +49,31 @@ static void step_record(struct backend_device *d, const struct program *p, VkCom
                                 NULL);
     d->vk.CmdPushConstants(commands, d->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof step->call->site,
                            &step->call->site);
-    d->vk.CmdDispatch(commands, grid->x, grid->y, grid->z);
+    if (range->first)
+        d->vk.CmdDispatchBase(commands, range->first % GRID_WIDTH, range->first / GRID_WIDTH, 0, grid->x, grid->y,
+                              grid->z);
+    else
+        d->vk.CmdDispatch(commands, grid->x, grid->y, grid->z);
     if (label) d->instance.vk.CmdEndDebugUtilsLabelEXT(commands);
+}
+
+/* A batch of a run that is shorter than its session's limits may have nothing of a divided step. */
+static bool batch_works(const struct program *p, uint32_t batch, const struct grid *grids)
+{
+    const struct dispatch *first = &p->dispatches[p->first[batch]];
+    return first->part < launch_count(&p->schedule->steps[first->step], &grids[first->step]);
+}
+
+static void dispatch_record(struct backend_device *d, const struct program *p, VkCommandBuffer commands,
+                            const struct dispatch *dispatch, const struct grid *grids)
+{
+    const int i = dispatch->step;
+    const struct launch_range range = launch_range(&p->schedule->steps[i], &grids[i], dispatch->part);
+    if (p->barriers[i] && !dispatch->part) {
+        barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    }
+    step_record(d, p, commands, i, &range);
 }
 
 static bool steps_record(struct backend_device *d, struct program *p, struct recording *recording,
@@ -67,12 +92,9 @@ static bool steps_record(struct backend_device *d, struct program *p, struct rec
             d->vk.CmdResetQueryPool(commands, p->queries, query, batch_query(p, batch + 1) - query);
             d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, query);
         }
-        for (int i = p->first[batch]; i < p->first[batch + 1]; i++) {
-            if (p->barriers[i]) {
-                barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
-                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
-            }
-            step_record(d, p, commands, i, &grids[i]);
+        const bool works = batch_works(p, batch, grids);
+        for (uint32_t i = p->first[batch]; i < p->first[batch + 1]; i++) {
+            if (works) dispatch_record(d, p, commands, &p->dispatches[i], grids);
             if (timed) {
                 d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, ++query);
             }
@@ -239,20 +261,22 @@ static bool timestamps_read(struct backend_device *d, struct program *p, uint32_
     const struct device_limits *limits = &d->physical.limits;
     bool any = false, moved = false;
     uint64_t *at = p->ticks;
+    const struct dispatch *of = p->dispatches + p->first[from];
     VkResult r = d->vk.GetQueryPoolResults(d->handle, p->queries, query, n, n * sizeof *p->ticks, p->ticks,
                                            sizeof *p->ticks, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
     if (r != VK_SUCCESS) return device_fail(d, e, r, "vkGetQueryPoolResults");
     for (uint32_t batch = from; batch < end; batch++, at++) {
-        for (int i = p->first[batch]; i < p->first[batch + 1]; i++, at++) {
+        for (uint32_t i = p->first[batch]; i < p->first[batch + 1]; i++, at++, of++) {
             uint64_t ticks;
             if (!ticks_elapsed(at[0], at[1], limits->timer_bits, &ticks)) {
                 return fail_timer(e, WHERRY_TIMER_BACKWARDS, "Vulkan: %s: timestamps ran backwards at step %s",
-                                  d->physical.info.name, p->schedule->steps[i].name);
+                                  d->physical.info.name, p->schedule->steps[of->step].name);
             }
-            const struct grid *grid = &run->grids[i];
+            const struct grid *grid = &run->grids[of->step];
             any = any || (grid->x && grid->y && grid->z);
             moved = moved || ticks;
-            run->step_seconds[i] = (double)ticks * limits->timer_seconds;
+            if (!of->part) run->step_seconds[of->step] = 0;
+            run->step_seconds[of->step] += (double)ticks * limits->timer_seconds;
         }
     }
     if (!any || moved) return true;
@@ -263,18 +287,24 @@ static bool timestamps_read(struct backend_device *d, struct program *p, uint32_
 /* The batch that begins with this step. */
 static bool batch_find(const struct program *p, int step, uint32_t *batch, struct error *e)
 {
-    for (*batch = 0; *batch <= p->n_batches; ++*batch)
-        if (p->first[*batch] == step) return true;
+    for (*batch = 0; *batch < p->n_batches; ++*batch) {
+        const struct dispatch *first = &p->dispatches[p->first[*batch]];
+        if (first->step == step && !first->part) return true;
+    }
+    if (step == p->schedule->n_steps) return true;
     return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "Vulkan: a run can't begin or end at step %d", step);
 }
 
-/* One submission per batch; the transfers ride with the first and the last. */
-static void submits_fill(struct slot *slot, const VkCommandBuffer *recording)
+/* One submission per batch that has something to do, or timestamps; the transfers ride with the first and the last. */
+static void submits_fill(const struct program *p, struct slot *slot, const struct recording *recording)
 {
-    uint32_t n = slot->end - slot->from;
+    uint32_t n = 0;
     slot->commands[0] = slot->uploads.commands;
-    memcpy(slot->commands + 1, recording + slot->from, n * sizeof *recording);
+    for (uint32_t batch = slot->from; batch < slot->end; batch++)
+        if (recording == &p->timed || batch_works(p, batch, recording->grids))
+            slot->commands[1 + n++] = recording->batches[batch];
     slot->commands[1 + n] = slot->downloads.commands;
+    slot->n_submits = n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = i ? 1 + i : 0, last = i + 1 < n ? 2 + i : n + 2;
         slot->submits[i] = (VkSubmitInfo){
@@ -305,7 +335,7 @@ static void link_values(struct outside_link *link, VkSubmitInfo *submit)
 /* The application's semaphores: the first submission waits for what is before the run, the last one signals. */
 static void submits_link(struct slot *slot, const struct run *run)
 {
-    const uint32_t n = slot->end - slot->from;
+    const uint32_t n = slot->n_submits;
     VkSubmitInfo *first = &slot->submits[0], *last = &slot->submits[n - 1];
     struct outside_link *end = n > 1 ? &slot->last : &slot->first;
     for (int i = 0; run->before && i < run->before->n_before; i++) {
@@ -370,13 +400,13 @@ bool vulkan_program_submit(struct backend_device *d, struct program *p, const st
     TRY(mapped_flush(d, &slot->upload, e));
     TRY(upload_record(d, slot, run, crosses, e));
     TRY(download_record(d, slot, run, crosses, e));
-    submits_fill(slot, recording->batches);
+    submits_fill(p, slot, recording);
     if (run->before || run->after) submits_link(slot, run);
     const bool copied = run->copied && d->beside && !crosses && !run->after;
-    TRY(!copied || copies_follow(d, &slot->submits[slot->end - slot->from - 1], e));
+    TRY(!copied || copies_follow(d, &slot->submits[slot->n_submits - 1], e));
     TRY(crosses ? crossing_submit(d, slot, run, e)
-                : device_queue(d, d->queue, slot->submits, slot->end - slot->from, slot->fence, e));
-    d->computed_last = copied && slot->submits[slot->end - slot->from - 1].signalSemaphoreCount;
+                : device_queue(d, d->queue, slot->submits, slot->n_submits, slot->fence, e));
+    d->computed_last = copied && slot->submits[slot->n_submits - 1].signalSemaphoreCount;
     downloads_pending(d, p, slot);
     slot->run = run;
     slot->started = clock_ns();

@@ -91,6 +91,7 @@
     X(CmdBindPipeline)                                                                                                 \
     X(CmdPushConstants)                                                                                                \
     X(CmdBindDescriptorSets)                                                                                           \
+    X(CmdDispatchBase)                                                                                                 \
     X(CmdDispatch)                                                                                                     \
     X(CmdCopyBuffer)                                                                                                   \
     X(CmdPipelineBarrier)                                                                                              \
@@ -253,7 +254,8 @@ struct pipeline {
     size_t kernel; /* index of vulkan_kernel() */
     int n_constants;
     struct call_constant constants[CALL_MAX_CONSTANTS];
-    bool told; /* the driver was asked for what it takes: */
+    bool based; /* work-groups may be counted from others than 0 on */
+    bool told;  /* the driver was asked for what it takes: */
     struct kernel_usage usage;
 };
 

@@ -29,6 +29,7 @@ struct step {
     int group;               /* index in `groups` */
     double flops;            /* at the session's limits: lets a backend keep submissions short */
     uint64_t items_most;     /* work-items likewise; 0: any number */
+    uint32_t groups_most;    /* work-groups of one launch, behind which a submission ends (plan/launches.h); 0: all */
 };
 
 static inline enum storage step_type(const struct step *step)

@@ -12,6 +12,7 @@
 #include "plan/variants.h"
 #include "runtime/buffers.h"
 #include "runtime/calls.h"
+#include "runtime/launches.h"
 #include "runtime/output.h"
 #include "runtime/tuned.h"
 #include "runtime/types.h"
@@ -145,6 +146,7 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     if (!(desc->max_submit_ms >= 0 && desc->max_submit_ms <= 1e9))
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "max_submit_ms is no number of milliseconds from 0 to 1e9");
     s->max_submit_seconds = 1e-3 * desc->max_submit_ms;
+    TRY(launches_resolve(s, desc->max_launch_ms, e));
     s->pause_ns = 1000 * (uint64_t)desc->pause_us;
     s->normalized = options.normalize;
     TRY(resolve_training(desc->training, s->plan->name, &options, e));

@@ -10,7 +10,7 @@ struct portions {
     double *rates; /* [n_calls]: seconds of a unit */
 };
 
-static double units(const struct wherry_session *s, const struct batch_shape *shape, int call)
+double call_units(const struct wherry_session *s, const struct batch_shape *shape, int call)
 {
     const int group = s->call_groups[call];
     return group_flops(&s->graph, shape, &s->groups[group]) + (double)shape->tokens;
@@ -21,7 +21,7 @@ int portion_end(const struct wherry_session *s, const struct batch_shape *shape,
     double seconds = 0;
     int end = first;
     for (; end < s->n_calls; end++) {
-        seconds += s->portions->rates[end] * units(s, shape, end);
+        seconds += s->portions->rates[end] * call_units(s, shape, end);
         if (end > first && seconds > s->max_submit_seconds) break;
     }
     return end;
@@ -30,7 +30,7 @@ int portion_end(const struct wherry_session *s, const struct batch_shape *shape,
 void portion_learn(struct wherry_session *s, const struct batch_shape *shape, int first, int end, double seconds)
 {
     double expected = 0;
-    for (int i = first; i < end; i++) expected += s->portions->rates[i] * units(s, shape, i);
+    for (int i = first; i < end; i++) expected += s->portions->rates[i] * call_units(s, shape, i);
     if (expected <= 0) return;
     /* What takes longer counts at once, what takes less by and by: others may have had the device meanwhile. */
     double ratio = seconds / expected;
@@ -40,7 +40,7 @@ void portion_learn(struct wherry_session *s, const struct batch_shape *shape, in
 }
 
 /* Twice: the first time may be the driver's, which compiles. */
-static bool measure(struct wherry_session *s, const struct batch_shape *shape, struct error *e)
+static bool measure(struct wherry_session *s, const struct batch_shape *shape, double *rates, struct error *e)
 {
     const struct backend *backend = s->device->backend;
     struct transfer uploads[SESSION_UPLOADS];
@@ -56,7 +56,7 @@ static bool measure(struct wherry_session *s, const struct batch_shape *shape, s
                                     .end = i + 1};
             const uint64_t start = clock_ns();
             TRY(backend->program_run(s->device->handle, s->program, &run, e));
-            s->portions->rates[i] = 1e-9 * (double)(clock_ns() - start) / units(s, shape, i);
+            rates[i] = 1e-9 * (double)(clock_ns() - start) / call_units(s, shape, i);
         }
         s->lengths_sent = s->types_sent = true;
     }
@@ -64,21 +64,24 @@ static bool measure(struct wherry_session *s, const struct batch_shape *shape, s
 }
 
 /* Zeros, in sequences as long as the session takes. */
-static bool measure_batch(struct wherry_session *s, struct error *e)
+bool calls_measure(struct wherry_session *s, uint32_t tokens, double *rates, struct batch_shape *shape, struct error *e)
 {
-    enum { TOKENS = 256 };
-    uint32_t offsets[TOKENS + 1] = {0}, n = 0, left = s->limits.tokens < TOKENS ? (uint32_t)s->limits.tokens : TOKENS;
-    const int32_t ids[TOKENS] = {0};
-    while (left && n < s->limits.sequences) {
+    const struct host *host = &s->context->host;
+    uint32_t offsets[BARE_SEQUENCES + 1] = {0}, n = 0, left = tokens;
+    const uint32_t most = s->limits.sequences < BARE_SEQUENCES ? s->limits.sequences : BARE_SEQUENCES;
+    int32_t *ids = host_alloc(host, tokens, sizeof *ids, e);
+    if (!ids) return false;
+    while (left && n < most) {
         uint32_t length = left < s->max_length ? left : s->max_length;
         offsets[n + 1] = offsets[n] + length;
         left -= length;
         n++;
     }
     wherry_batch batch = {.struct_size = sizeof batch, .sequences = n, .offsets = offsets, .ids = ids};
-    struct batch_shape shape;
     session_bare_labels(s, &batch);
-    return session_batch(s, &batch, &shape, e) && measure(s, &shape, e);
+    bool ok = session_batch(s, &batch, shape, e) && measure(s, shape, rates, e);
+    host_free(host, ids);
+    return ok;
 }
 
 bool portions_create(struct wherry_session *s, struct error *e)
@@ -87,7 +90,11 @@ bool portions_create(struct wherry_session *s, struct error *e)
     if (s->max_submit_seconds <= 0 || s->part || s->graph.out_gradient >= 0) return true;
     if (!(s->portions = host_alloc(host, 1, sizeof *s->portions, e))) return false;
     s->portions->rates = host_alloc(host, (size_t)s->n_calls, sizeof *s->portions->rates, e);
-    return s->portions->rates && measure_batch(s, e);
+    if (!s->portions->rates) return false;
+    enum { TOKENS = 256 };
+    struct batch_shape shape;
+    return calls_measure(s, s->limits.tokens < TOKENS ? (uint32_t)s->limits.tokens : TOKENS, s->portions->rates, &shape,
+                         e);
 }
 
 void portions_destroy(struct wherry_session *s)

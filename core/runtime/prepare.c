@@ -10,6 +10,7 @@
 #include "runtime/buffers.h"
 #include "runtime/device_memory.h"
 #include "runtime/encode.h"
+#include "runtime/launches.h"
 #include "runtime/portions.h"
 #include "runtime/submit.h"
 #include "runtime/weights.h"
@@ -122,8 +123,19 @@ static bool make_filled_memory(struct wherry_session *s, bool executes, wherry_p
     return ok;
 }
 
-static bool make_program(struct wherry_session *s, wherry_progress progress, void *user, struct program_info *made,
-                         struct error *e)
+/* `divided`: its runs may begin and end at any call. */
+static bool record(struct wherry_session *s, bool divided, wherry_progress progress, void *user,
+                   struct program_info *made, struct error *e)
+{
+    int before = part_enter(&s->context->host, PART_RECORD);
+    s->schedule.divided = divided;
+    s->program = s->device->backend->program_create(s->device->handle, &s->schedule, progress, user, made, e);
+    part_leave(&s->context->host, before);
+    return s->program != NULL;
+}
+
+static bool make_program(struct wherry_session *s, bool executes, wherry_progress progress, void *user,
+                         struct program_info *made, struct error *e)
 {
     const struct host *host = &s->context->host;
     if (!(s->steps = host_alloc(host, (size_t)s->n_calls, sizeof *s->steps, e))) return false;
@@ -132,15 +144,20 @@ static bool make_program(struct wherry_session *s, wherry_progress progress, voi
     s->schedule.n_steps = s->n_calls;
     s->schedule.boundary = s->boundary < s->n_calls ? s->boundary : 0;
     s->schedule.library = s->library;
-    s->schedule.divided = s->max_submit_seconds > 0;
     if (s->divides) TRY(backward_divide(s, e));
     s->schedule.ends = s->ends;
     s->schedule.graph = &s->graph;
     s->schedule.groups = s->groups;
-    int before = part_enter(host, PART_RECORD);
-    s->program = s->device->backend->program_create(s->device->handle, &s->schedule, progress, user, made, e);
-    part_leave(host, before);
-    return s->program != NULL;
+    /* Long kernels are measured by runs of single calls, in a program for that; the one that is kept divides them. */
+    const bool portions = s->max_submit_seconds > 0, measured = executes && launches_doubtful(s);
+    bool divided = false;
+    TRY(record(s, portions || measured, progress, user, made, e));
+    if (!measured) return true;
+    TRY(launches_divide(s, &divided, e));
+    if (portions && !divided) return true;
+    struct program_info again; /* its kernels are compiled */
+    s->device->backend->program_destroy(s->device->handle, s->program);
+    return record(s, portions, NULL, NULL, &again, e);
 }
 
 bool session_prepare(struct wherry_session *s, wherry_progress progress, void *user, wherry_prepare_info *info,
@@ -152,7 +169,7 @@ bool session_prepare(struct wherry_session *s, wherry_progress progress, void *u
         const bool executes = !s->device->info.compiles_only;
         if (executes) TRY(device_executes(s->device, e) && device_probe_first(s->device, false, e));
         TRY(make_filled_memory(s, executes, progress, user, e));
-        TRY(make_program(s, progress, user, &made, e));
+        TRY(make_program(s, executes, progress, user, &made, e));
         /* After all that is compiled, which is in the cache then. */
         if (executes) TRY(device_probe_first(s->device, true, e));
         for (int i = 0; i < s->n_calls; i++) {

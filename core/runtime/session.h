@@ -82,6 +82,7 @@ struct wherry_session {
     struct tickets *tickets;                 /* runs under way, and what waits for them (runtime/submit.h) */
     double *timed;             /* [n_calls], measuring: runs are timed, and a call's seconds are put there; NULL: not */
     double max_submit_seconds; /* that one submission may take; 0: there is no bound */
+    double max_launch_seconds; /* that one launch of a kernel may take; 0: there is no bound */
     uint64_t pause_ns;         /* between two */
     struct portions *portions; /* with a bound: what is submitted at a time (runtime/portions.h) */
 };

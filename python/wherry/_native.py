@@ -65,7 +65,7 @@ class SessionDesc(Structure):
                 ("memory_budget", c_uint64), ("keep_intermediates", c_bool), ("training", c_void_p),
                 ("kernels", c_char_p), ("tuning", c_char_p), ("only", c_char_p), ("layouts", c_char_p),
                 ("output", c_int), ("dimensions", c_uint32), ("max_submit_ms", c_double), ("pause_us", c_uint32),
-                ("weights", c_int)]
+                ("weights", c_int), ("max_launch_ms", c_double)]
 
 
 class SessionPlan(Structure):

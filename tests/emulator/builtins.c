@@ -20,8 +20,10 @@ uint64_t group_count(uint32_t d) NAMED("_Z14get_num_groupsj");
 uint64_t group_count(uint32_t d) { return d < 3 ? group.launch->groups[d] : 1; }
 uint64_t global_size(uint32_t d) NAMED("_Z15get_global_sizej");
 uint64_t global_size(uint32_t d) { return group_count(d) * local_size(d); }
+uint64_t global_offset(uint32_t d) NAMED("_Z17get_global_offsetj");
+uint64_t global_offset(uint32_t d) { return d < 3 ? group.launch->offset[d] : 0; }
 uint64_t global_id(uint32_t d) NAMED("_Z13get_global_idj");
-uint64_t global_id(uint32_t d) { return group_id(d) * local_size(d) + local_id(d); }
+uint64_t global_id(uint32_t d) { return global_offset(d) + group_id(d) * local_size(d) + local_id(d); }
 
 void group_barrier(uint32_t flags) NAMED("_Z7barrierj");
 void group_barrier(uint32_t flags)

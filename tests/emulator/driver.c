@@ -572,7 +572,7 @@ static void faults_catch(void)
 static cl_int launch(cl_command_queue q, cl_kernel k, cl_uint dimensions, const size_t *offset, const size_t *global,
                      const size_t *local, cl_uint n, const cl_event *list, cl_event *event)
 {
-    (void)q, (void)offset, (void)n, (void)list;
+    (void)q, (void)n, (void)list;
     char message[2048];
     struct launch l = {.name = k->name, .module = &k->program->module, .function = k->function};
     for (cl_uint i = 0; i < k->n; i++)
@@ -582,6 +582,7 @@ static cl_int launch(cl_command_queue q, cl_kernel k, cl_uint dimensions, const 
         if (d < dimensions && global[d] % of_group) return CL_INVALID_WORK_GROUP_SIZE;
         if (d && of_group != 1) return CL_INVALID_WORK_GROUP_SIZE;
         l.groups[d] = d < dimensions ? (uint32_t)(global[d] / of_group) : 1;
+        l.offset[d] = d < dimensions && offset ? offset[d] : 0;
         if (!d) l.items = (uint32_t)of_group;
     }
     if (l.items > MOST_ITEMS || (k->required && l.items != k->required)) return CL_INVALID_WORK_GROUP_SIZE;

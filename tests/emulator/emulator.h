@@ -51,6 +51,7 @@ struct launch {
     void *function;
     uint64_t arguments[KERNEL_ARGUMENTS];
     uint32_t groups[3], items;
+    uint64_t offset[3]; /* of work-items' numbers */
 };
 
 /* False: the kernel did what the GPU would punish, and the message says what. */

@@ -9,6 +9,7 @@
     })
 #define get_local_id(d) NVPTX_REGISTER("tid.x")
 #define get_group_id(d) ((d) ? NVPTX_REGISTER("ctaid.y") : NVPTX_REGISTER("ctaid.x"))
+#define get_global_offset(d) 0
 #define get_num_groups(d) ((d) ? NVPTX_REGISTER("nctaid.y") : NVPTX_REGISTER("nctaid.x"))
 #define barrier(flags) __asm__ volatile("bar.sync 0;" ::: "memory")
 #define vload_half(at, p) __builtin_load_halff((p) + (at))

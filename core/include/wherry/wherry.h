@@ -333,6 +333,13 @@ typedef struct wherry_session_desc {
     double max_submit_ms;
     uint32_t pause_us;
     wherry_weights weights;
+    /* Drivers end a program whose kernel takes seconds (watchdogs: 2 s on Windows, 5 to 10 s elsewhere), which one of a
+     * text of 32,768 tokens does on a slow GPU. A kernel that would take longer than so many milliseconds is launched
+     * in pieces, a submission each; its bits stay the same. How long it would take, a smaller batch tells that runs
+     * when the session is prepared, where there is work enough for it to matter; a note tells of what is divided. 0:
+     * 500 on GPUs, no bound on processors, which have no watchdog; less than 0: no bound. The device cpu has no
+     * launches. */
+    double max_launch_ms;
 } wherry_session_desc;
 
 typedef struct wherry_session_plan {
