@@ -131,6 +131,11 @@ typedef struct wherry_model_config {
     /* Values go beyond the range of f16: sessions of it are refused, and by default they are of bf16, or, to train, of
      * f32. */
     bool beyond_f16;
+    /* A mixture of experts: layers with (layer % experts_every) == 1 have so many feed-forwards without a gate or a
+     * bias of the first product, of which each token takes the chosen_experts whose scores are highest (of equal ones
+     * the first), by the softmax of all scores; experts_normalized: divided by the sum of those chosen. 0: none. */
+    uint32_t experts, chosen_experts, experts_every;
+    bool experts_normalized;
 } wherry_model_config;
 
 /* What makes scores of a classifier's logits. */
