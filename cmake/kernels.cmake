@@ -13,7 +13,7 @@ file(MAKE_DIRECTORY ${generated})
 include(${CMAKE_CURRENT_LIST_DIR}/spirv.cmake)
 
 # Those of which there are modules of bf16: what inference is made of.
-set(WHERRY_BF16_KERNELS attention bgemm embed gate gemm gemm_pool heads_norm known_ids layernorm layernorm_pool map pool rotary softmax widen)
+set(WHERRY_BF16_KERNELS attention bgemm combine dispatch embed gate gemm gemm_experts gemm_pool heads_norm known_ids layernorm layernorm_pool map pool rotary route softmax widen)
 
 # wherry_kernel_table(<language> <entries>...): writes the table file, an entry being "name|type|matrices|symbol".
 function(wherry_kernel_table language out)

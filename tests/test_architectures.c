@@ -251,10 +251,10 @@ static const struct mistake {
     {"qwen3", sees_later, NULL, NULL},
     {"qwen3-wide", NULL, "rope_theta", "10000"},
     {"gemma", other_scale, NULL, NULL},
-    {"nomic-moe", NULL, "moe_normalize_expert_weights", "true"},
-    {"nomic-moe", NULL, "moe_top_k", "1"},
-    {"nomic-moe", NULL, "moe_top_k", "3"},
-    {"nomic-moe-odd", NULL, "moe_normalize_expert_weights", "false"},
+    {"mixture", NULL, "moe_normalize_expert_weights", "true"},
+    {"mixture", NULL, "moe_top_k", "1"},
+    {"mixture", NULL, "moe_top_k", "3"},
+    {"mixture-odd", NULL, "moe_normalize_expert_weights", "false"},
     {"gemma-old", NULL, "rope_local_base_freq", "100"},
     {"gemma-old", NULL, "sliding_window_pattern", "2"},
 };
@@ -311,7 +311,7 @@ static void test_mistakes(void **state)
 static void test_damaged(void **state)
 {
     static const char *const names[] = {"gte-scaled",  "modernbert-mean", "modernbert-old", "jina",
-                                        "jina3-saved", "qwen3-wide",      "gemma-old",      "nomic-moe"};
+                                        "jina3-saved", "qwen3-wide",      "gemma-old",      "mixture"};
     uint64_t random = 11;
     size_t accepted = 0, refused = 0;
     (void)state;
@@ -584,7 +584,7 @@ static void test_experts(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        json_t *description = json_deep_copy(find_model("nomic-moe"));
+        json_t *description = json_deep_copy(find_model("mixture"));
         char *folder = files_folder();
         wherry_model *model;
         json_object_set_new(json_object_get(description, "config"), cases[i].key,
@@ -596,7 +596,7 @@ static void test_experts(void **state)
         files_remove(folder);
         json_decref(description);
     }
-    wherry_model *model = open_model(find_model("nomic-moe"));
+    wherry_model *model = open_model(find_model("mixture"));
     wherry_session *session;
     const wherry_session_desc int8 = {.struct_size = sizeof int8, .weights = WHERRY_WEIGHTS_INT8};
     assert_int_equal(wherry_session_create(context, opened[0], model, &int8, &session), WHERRY_STATUS_UNSUPPORTED);

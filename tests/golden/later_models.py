@@ -337,16 +337,16 @@ GEMMA_TRAINED = [Later("train-gemma", hf.Gemma3TextConfig, hf.Gemma3TextModel,
 # ---- NomicBERT's mixtures of experts ----
 
 MIXTURES = [
-    Later("nomic-moe", MixtureConfig, NomicMixtureModel, dict(SIZES)),
+    Later("mixture", MixtureConfig, NomicMixtureModel, dict(SIZES)),
     # More experts than some texts have rows for, the last layer without any.
-    Later("nomic-moe-odd", MixtureConfig, NomicMixtureModel,
+    Later("mixture-odd", MixtureConfig, NomicMixtureModel,
           {**SIZES, "hidden_size": 30, "num_attention_heads": 3, "intermediate_size": 21, "num_hidden_layers": 3,
            "num_experts": 7, "moe_top_k": 3, "moe_normalize_expert_weights": True, "type_vocab_size": 2,
            "activation_function": "gelu_new"}, "BF16", True),
 ]
 MIXTURES_TRAINED = [
-    Later("train-nomic-moe", MixtureConfig, NomicMixtureModel, {**SIZES, **SMALL}),
-    Later("train-nomic-moe-normalized", MixtureConfig, NomicMixtureModel,
+    Later("train-mixture", MixtureConfig, NomicMixtureModel, {**SIZES, **SMALL}),
+    Later("train-mixture-normalized", MixtureConfig, NomicMixtureModel,
           {**SIZES, **SMALL, "num_experts": 5, "moe_top_k": 3, "moe_normalize_expert_weights": True}),
 ]
 
