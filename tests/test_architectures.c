@@ -571,7 +571,7 @@ static void test_experts(void **state)
         {"num_experts", "null", "\"num_experts\""},
         {"num_experts", "65", "up to 64"},
         {"moe_top_k", "0", "\"moe_top_k\""},
-        {"moe_top_k", "5", "5 of 4 experts"},
+        {"moe_top_k", "9", "9 of 8 experts"},
         {"moe_top_k", "-1", "\"moe_top_k\""},
         {"moe_every_n_layers", "-1", "\"moe_every_n_layers\""},
         {"moe_normalize_expert_weights", "2", "\"moe_normalize_expert_weights\""},

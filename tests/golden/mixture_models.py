@@ -16,7 +16,7 @@ class MixtureConfig:
     def __init__(self, **sizes):
         self.pad_token_id, self.architectures = 1, []
         self.values = {"layer_norm_epsilon": 1e-5, "activation_function": "gelu", "type_vocab_size": 1,
-                       "rotary_emb_base": 100.0, "moe_every_n_layers": 2, "num_experts": 4, "moe_top_k": 2,
+                       "rotary_emb_base": 100.0, "moe_every_n_layers": 2, "num_experts": 8, "moe_top_k": 2,
                        "moe_normalize_expert_weights": False, **sizes}
         self.__dict__.update(self.values)
 
