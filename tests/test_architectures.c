@@ -269,6 +269,10 @@ static const struct mistake {
     {"modernbert-dynamic", shares_angles, NULL, NULL},
     {"qwen3-dynamic", NULL, "rope_scaling", "{\"type\": \"dynamic\", \"factor\": 3}"},
     {"gemma", other_scale, NULL, NULL},
+    {"mixture", NULL, "moe_normalize_expert_weights", "true"},
+    {"mixture", NULL, "moe_top_k", "1"},
+    {"mixture", NULL, "moe_top_k", "3"},
+    {"mixture-odd", NULL, "moe_normalize_expert_weights", "false"},
     {"gemma-old", NULL, "rope_local_base_freq", "100"},
     {"gemma-old", NULL, "sliding_window_pattern", "2"},
 };
@@ -283,6 +287,10 @@ static void test_int8(void **state)
         snprintf(full, sizeof full, "%s/y", text_of(description, "name"));
         if (is_trained(description) || !safetensors_find(&golden, full)) continue;
         wherry_model *model = open_model(description);
+        if (model->info.config.experts) { /* refused, as test_experts has it */
+            wherry_model_close(model);
+            continue;
+        }
         for (size_t d = 0; d < n_devices; d++) {
             if (strchr(devices[d], ':')) continue; /* test_groups compares drivers with the reference */
             double text, least = least_cosine(description, model, devices[d], WHERRY_WEIGHTS_INT8, &text);
@@ -323,7 +331,8 @@ static void test_mistakes(void **state)
 static void test_damaged(void **state)
 {
     static const char *const names[] = {"gte-scaled",  "modernbert-mean", "modernbert-old", "jina",
-                                        "jina3-saved", "qwen3-wide",      "gemma-old",      "nomic-dynamic-published"};
+                                        "jina3-saved", "qwen3-wide",      "gemma-old",      "nomic-dynamic-published",
+                                        "mixture"};
     uint64_t random = 11;
     size_t accepted = 0, refused = 0;
     (void)state;
@@ -392,6 +401,10 @@ static void stored_name(const wherry_model *model, const char *name, int layer, 
         {"gamma_out", WEIGHT_OUT_GAMMA},
         {"gamma_lin2", WEIGHT_LIN2_GAMMA},
         {"final.beta", WEIGHT_FINAL_BETA},
+        {"w_router", WEIGHT_ROUTER},
+        {"w_experts1", WEIGHT_EXPERTS1},
+        {"w_experts2", WEIGHT_EXPERTS2},
+        {"b_experts", WEIGHT_EXPERTS_BIAS},
     };
     const char *last = layer >= 0 ? strrchr(name, '.') + 1 : name;
     const struct architecture *a = model->architecture;
@@ -400,7 +413,10 @@ static void stored_name(const wherry_model *model, const char *name, int layer, 
         char within[40] = "";
         bool bias = *last == 'b' || strstr(last, "beta");
         if (layer >= 0) snprintf(within, sizeof within, "%s%d.", a->layer, layer);
-        snprintf(out, size, "d.%s%s.%s", within, a->modules[names[i].weight][part], bias ? "bias" : "weight");
+        const char *const *modules = a->modules[names[i].weight];
+        bool bare = names[i].weight == WEIGHT_EXPERTS1 || names[i].weight == WEIGHT_EXPERTS2;
+        bool ungated = strstr(last, "lin1") && !model->info.config.gate && modules[2]; /* it has a name of its own */
+        snprintf(out, size, "d.%s%s%s", within, modules[ungated ? 2 : part], bare ? "" : bias ? ".bias" : ".weight");
         return;
     }
     fail_msg("no weight is called %s", name);
@@ -569,12 +585,55 @@ static void test_beyond_f16(void **state)
     wherry_model_close(model);
 }
 
+/* Mixtures that can't be: each key by its name; and what they have no kernels for. */
+static void test_experts(void **state)
+{
+    static const struct {
+        const char *key, *value, *says;
+    } cases[] = {
+        {"num_experts", "0", "\"num_experts\""},
+        {"num_experts", "null", "\"num_experts\""},
+        {"num_experts", "65", "up to 64"},
+        {"moe_top_k", "0", "\"moe_top_k\""},
+        {"moe_top_k", "9", "9 of 8 experts"},
+        {"moe_top_k", "-1", "\"moe_top_k\""},
+        {"moe_every_n_layers", "-1", "\"moe_every_n_layers\""},
+        {"moe_normalize_expert_weights", "2", "\"moe_normalize_expert_weights\""},
+        {"num_shared_experts", "1", "\"num_shared_experts\" is 1"},
+        {"expert_choice_router", "true", "\"expert_choice_router\" is 1"},
+        {"ffn_div", "2", "\"ffn_div\" is 2"},
+        {"activation_function", "\"swiglu\"", "has a gate"},
+        {"num_experts", "3", "mlp.router.layer.weight has shape"},
+        {"n_inner", "24", "has shape"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *description = json_deep_copy(find_model("mixture"));
+        char *folder = files_folder();
+        wherry_model *model;
+        json_object_set_new(json_object_get(description, "config"), cases[i].key,
+                            json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
+        write_model(folder, description);
+        assert_int_not_equal(wherry_model_open(context, folder, &model), WHERRY_STATUS_OK);
+        if (!strstr(wherry_last_error(context), cases[i].says))
+            fail_msg("%s %s: %s", cases[i].key, cases[i].value, wherry_last_error(context));
+        files_remove(folder);
+        json_decref(description);
+    }
+    wherry_model *model = open_model(find_model("mixture"));
+    wherry_session *session;
+    const wherry_session_desc int8 = {.struct_size = sizeof int8, .weights = WHERRY_WEIGHTS_INT8};
+    assert_int_equal(wherry_session_create(context, opened[0], model, &int8, &session), WHERRY_STATUS_UNSUPPORTED);
+    assert_non_null(strstr(wherry_last_error(context), "not of mixtures of experts"));
+    wherry_model_close(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors), cmocka_unit_test(test_logits),     cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_damaged), cmocka_unit_test(test_int8),       cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_limits),  cmocka_unit_test(test_beyond_f16),
+        cmocka_unit_test(test_limits),  cmocka_unit_test(test_beyond_f16), cmocka_unit_test(test_experts),
     };
     if (!(context = support_context(NULL, devices, &n_devices))) return 1;
     int failed = cmocka_run_group_tests(tests, setup, teardown);

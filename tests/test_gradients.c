@@ -48,7 +48,7 @@ static void run_make(struct run *r, const struct graph_options *options)
         }
     for (int t = 0; t < r->g.n_tensors; t++) {
         const struct tensor *tensor = &r->g.tensors[t];
-        if (tensor->u32) {
+        if (tensor->u32 && tensor->role == TENSOR_BATCH) {
             r->v.ids[t] = tensor->data == BATCH_IDS ? r->ids : tensor->data == BATCH_TYPES ? r->types : r->positions;
         } else if (tensor->parent < 0) {
             size_t n = (size_t)tensor_elements(&r->g, &batch, t);
@@ -262,6 +262,27 @@ static void test_masks(void **unused)
         }
 }
 
+/* Mixtures of experts in one of two layers, whose weights are parts of the softmax of all scores or of those chosen. */
+static void test_mixtures(void **unused)
+{
+    (void)unused;
+    for (int pre = 0; pre < 2; pre++)
+        for (int normalized = 0; normalized < 2; normalized++)
+            for (int save = WHERRY_SAVE_PAPER; save <= WHERRY_SAVE_LEAST; save++) {
+                wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, pre);
+                config.experts = 5;
+                config.chosen_experts = normalized ? 3 : 2;
+                config.experts_every = 2;
+                config.experts_normalized = normalized;
+                check_all(&(struct graph_options){.config = &config,
+                                                  .pool = WHERRY_POOL_MEAN,
+                                                  .training = true,
+                                                  .dropout = 0.2f,
+                                                  .flash = pre,
+                                                  .save = (wherry_save)save});
+            }
+}
+
 static void test_policies(void **unused)
 {
     (void)unused;
@@ -402,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_grouped),  cmocka_unit_test(test_wide),           cmocka_unit_test(test_masks),
         cmocka_unit_test(test_policies), cmocka_unit_test(test_products_apart), cmocka_unit_test(test_orders),
         cmocka_unit_test(test_heads),    cmocka_unit_test(test_classes),        cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_mixtures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

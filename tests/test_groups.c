@@ -56,7 +56,9 @@ struct shape {
     bool wide_norms, double_norms;
     bool causal, alibi;
     uint32_t window, global_every, global_first;
-    bool cut; /* a launch for each work-group */
+    bool cut;                 /* a launch for each work-group */
+    uint32_t experts, chosen; /* of every second layer */
+    bool normalized;
 };
 enum { NO_BIAS = 15 };
 
@@ -146,6 +148,12 @@ static const struct shape shapes[] = {
     {"alibi", 60, 3, 40, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_MEAN, -1, {70, 1, 5}, .train = true,
      .opencl = "flash-f32", .vulkan = "unfused-f16", .few = "flash-f16", .alibi = true},
     {"alibi-window", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, -1, {129, 33, 200}, .opencl = "flash-f16", .alibi = true, .window = 40},
+    /* Experts with a tile and a half of rows, and ones with none. */
+    {"mixture", 32, 2, 40, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_MEAN, 1, {3, 1, 90}, 2, .train = true, .experts = 4, .chosen = 2,
+     .opencl = "flash-f32 unfused-f16", .vulkan = "flash-f16 paper-f32"},
+    {"mixture-odd", 21, 1, 33, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_CLS, 1, {9, 1, 33}, 2, .train = true, .experts = 7, .chosen = 3, .normalized = true,
+     .opencl = "flash-f16", .vulkan = "flash-f32"},
+    {"mixture-one", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {2, 1}, 2, .experts = 8, .chosen = 1, .opencl = "flash-bf16 flash-f16", .vulkan = "flash-bf16 flash-f32"},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
     {"roomy-32", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129, 200}, .tokens = 8448},
 };
@@ -250,7 +258,11 @@ static void test_one(void **state)
                                   .alibi = s->alibi,
                                   .window = s->window,
                                   .global_every = s->global_every,
-                                  .global_first = s->global_first};
+                                  .global_first = s->global_first,
+                                  .experts = s->experts,
+                                  .chosen_experts = s->chosen,
+                                  .experts_every = s->experts ? 2 : 0,
+                                  .experts_normalized = s->normalized};
     if (s->labels) config.head = s->head_activation ? WHERRY_HEAD_SEQUENCE : WHERRY_HEAD_TOKENS;
     config.embedding = s->embedding;
     config.next_sentence = s->vocabulary == WHERRY_OUTPUT_ENTROPY_NEXT;
@@ -328,7 +340,8 @@ static bool takes_layout(const struct shape *s, const struct layout *layout, con
         return false; /* refused */
     unsigned bit = 1u << plan;
     if (s->gate && strstr(layout->orders, "active=")) return false; /* a gate's halves lie side by side */
-    if (layout->int8 && train) return false;
+    if (layout->int8 && (train || s->experts)) return false;
+    if (s->experts && strstr(layout->orders, "active=")) return false; /* refused, too */
     if (words) return (layout->cpu & bit) && support_has_word(words, layout->name);
     if (layout->alone) return train && s->orders && (layout->train & bit);
     return ((train ? layout->train : layout->inference) & bit) != 0;

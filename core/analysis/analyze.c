@@ -161,7 +161,7 @@ static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc,
     wherry_model_config config = *desc->config;
     bool automatic = desc->fuse && !strcmp(desc->fuse, "auto");
     const char *name = desc->plan ? desc->plan : automatic ? "unfused" : "flash";
-    if (desc->layer_only) config.layers = 1;
+    if (desc->layer_only) config.layers = config.experts ? config.experts_every : 1; /* with a mixture */
     bool embeds = !desc->layer_only && !desc->output;
     TRY(output_check(desc, e));
     struct graph_options options = {.config = &config,

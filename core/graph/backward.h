@@ -43,4 +43,10 @@ void derive_pick(struct backward *w, const struct op *o);
 void derive_entropy(struct backward *w, const struct op *o);
 void derive_entropy_sum(struct backward *w, const struct op *o);
 
+/* Of mixtures of experts (backward_experts.c). */
+void derive_route(struct backward *w, const struct op *o);
+void derive_nothing(struct backward *w, const struct op *o);
+void derive_experts(struct backward *w, const struct op *o);
+void derive_combine(struct backward *w, const struct op *o);
+
 #endif

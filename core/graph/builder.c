@@ -95,6 +95,8 @@ int builder_layer_tensor(struct builder *b, int layer, int at)
                        .weight = row->weight,
                        .layer = layer,
                        .f32 = row->f32,
+                       .u32 = row->u32,
+                       .before = at == EXPERT_ROWS ? b->options->config->experts : 0,
                        .parent = row->parent ? builder_layer_tensor(b, layer, row->parent) : -1,
                        .slice = row_slice(b, row),
                        .paired = paired,
@@ -227,8 +229,9 @@ static const struct op_kind *row_kind(const struct builder *b, const struct op_r
     return row->kind ? row->kind : row->role == ACTIVATION_SLOPE ? slope_kind(config) : activation_kind(config);
 }
 
-static bool row_there(const struct builder *b, const struct op_row *row)
+static bool row_there(const struct builder *b, const struct op_row *row, int layer)
 {
+    if (row->mixed == (layer_mixed(b->options->config, layer) ? SINGLE : MIXED)) return false;
     if (row->when == WHEN_SLOPES) return b->options->training && b->options->slopes && row_kind(b, row);
     bool flash = b->options->training && b->options->flash;
     int parts = b->options->qkv_parts > 1 ? (int)b->options->qkv_parts : 1;
@@ -263,7 +266,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
 {
     const wherry_model_config *config = b->options->config;
     for (const struct op_row *row = rows; row < rows + count && b->ok; row++) {
-        if (!row_there(b, row)) continue;
+        if (!row_there(b, row, layer)) continue;
         if (row_passes(b, row, layer)) { /* its output is its input */
             b->made[layer][row->out[0]] = builder_layer_tensor(b, layer, row->in[0]);
             continue;
@@ -286,6 +289,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
         if (o.kind == &kind_softmax || o.kind == &kind_scores_bias)
             o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
         if (o.kind == &kind_dropout || o.role == ACTIVATION_SLOPE) o.dropout = b->options->dropout;
+        o.normalized = o.kind == &kind_route && config->experts_normalized;
         if (o.kind == &kind_gate) {
             o.activation = activation_number(config->activation);
             o.gate = config->gate == WHERRY_GATE_FIRST ? GATE_EVEN : GATE_ODD;

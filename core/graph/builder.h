@@ -60,6 +60,17 @@ enum {
     ACTIVE_DROPPED,
     W_LIN2,
     B_LIN2,
+    W_ROUTER,
+    ROUTER_SCORES,
+    ROUTE_WEIGHTS,
+    ROUTE_EXPERTS,
+    EXPERT_ROWS,
+    W_EXPERTS1,
+    EXPERTS1_MADE,
+    EXPERTS_ACTIVE,
+    W_EXPERTS2,
+    EXPERTS2_MADE,
+    B_EXPERTS,
     LIN2_RAW,
     LIN2_BIASED,
     LIN2_DROPPED,
@@ -78,6 +89,7 @@ struct tensor_row {
     enum weight weight;
     int parent, slice; /* parent 0 (X): none, because nothing is a slice of X */
     bool f32;
+    bool u32;
     const char *transposed;                           /* of matrices: dims of the transposition */
     const char *interleaved, *interleaved_transposed; /* dims where Q, K and V of a head lie side by side */
     const char *channel_major;                        /* dims in channel-major order */
@@ -106,7 +118,8 @@ struct op_row {
     enum when when;
     int site;  /* dropout's */
     int parts; /* > 0: there with so many products for Q, K and V only (graph_options.qkv_parts) */
-    enum { GATE_ANY, GATED, UNGATED } gate; /* for feed-forwards with a gate only, or without */
+    enum { GATE_ANY, GATED, UNGATED } gate;  /* for feed-forwards with a gate only, or without */
+    enum { MIXED_ANY, MIXED, SINGLE } mixed; /* for mixtures of experts only, or for other layers */
     const char *meeting; /* of a residual: the operator of the backward pass that adds the gradients of its two ways */
 };
 

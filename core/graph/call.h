@@ -20,6 +20,9 @@ enum launch {
     LAUNCH_SCORES,     /* score tiles * HEADS: tiles fastest */
     LAUNCH_PARTS,      /* ceil(rows / PART_ROWS) * ceil(N / TILE_N), columns fastest; without TILE_N all are one */
     LAUNCH_COLUMNS,    /* ceil(SETS * N / TILE_N) */
+    LAUNCH_EXPERTS,    /* (ceil(rows * CHOSEN / TILE_M) + EXPERTS) * ceil(N / TILE_N), columns fastest: tiles of each
+                          expert's    rows; where there is an M, EXPERTS * ceil(M / TILE_M) * ceil(N / TILE_N), experts
+                          slowest */
     LAUNCH_TABLE /* the M rows of a table, TILE_M each, times ceil(rows / PART_ROWS) with COLUMN_SUMS; rows fastest */
 };
 

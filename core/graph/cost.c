@@ -74,6 +74,10 @@ uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const stru
     if (o->kind == &kind_scores_bias && n == 1) /* a table's row for keys after the query at no distance is nobody's */
         return all - g->dims.of['h'];
     if (o->kind == &kind_distance_dw && n == 0 && b->offsets) return distance_sums(g, b);
+    if (o->kind == &kind_experts && n == 1) { /* those of experts that have no row are not read */
+        uint64_t rows = b->tokens * g->dims.of['T'], experts = g->dims.of['E'];
+        return rows < experts ? all / experts * rows : all;
+    }
     bool gathered = o->kind->gathers > 0 && o->kind->gathers == n;
     if (!gathered && !(o->kind->reads_output_size && n == 0)) return all;
     /* Of a table with rows of their own width. */

@@ -4,6 +4,7 @@
 
 #include "base/round.h"
 #include "graph/builder.h"
+#include "graph/experts.h"
 #include "graph/mask.h"
 #include "interface/random.h"
 
@@ -40,14 +41,22 @@
     {"out_residual",       OUT_RESIDUAL,      &kind_add,       {SUM1},              {OUT_NORMED, X, NONE},                   NULL,               .paper = {9, 46}, .meeting = "residual_dx"}
 
 #define FEED_FORWARD(input, residual) \
-    {"lin1",               LIN1,              &kind_contract,  {LIN1_RAW},          {input, W_LIN1, NONE},                   "bji,ui->bju",      .paper = {11, 29, 30}, .gate = UNGATED}, \
-    {"lin1",               LIN1,              &kind_contract,  {LIN1_RAW},          {input, W_LIN1, NONE},                   "bji,rui->bjru",    .paper = {11, 29, 30}, .gate = GATED}, \
-    {"lin1_bias",          LIN1_BIAS,         &kind_bias,      {LIN1_BIASED},       {LIN1_RAW, B_LIN1, NONE},                NULL,               .paper = {12, 0, 28}}, \
-    {"slope",              ACTIVATION_SLOPE,  NULL,            {SLOPE},             {LIN1_BIASED, NONE, NONE},               NULL,               .paper = {0}, .when = WHEN_SLOPES, .site = DROPOUT_ACTIVATION}, \
-    {"activation",         ACTIVATION,        NULL,            {ACTIVE},            {LIN1_BIASED, NONE, NONE},               NULL,               .paper = {13, 27}}, \
-    {"activation_dropout", ACTIVATION_DROPOUT,&kind_dropout,   {ACTIVE_DROPPED},    {ACTIVE, NONE, NONE},                    NULL,               .paper = {14, 26}, .site = DROPOUT_ACTIVATION}, \
-    {"lin2",               LIN2,              &kind_contract,  {LIN2_RAW},          {ACTIVE_DROPPED, W_LIN2, NONE},          "bju,iu->bji",      .paper = {15, 23, 24}}, \
-    {"lin2_bias",          LIN2_BIAS,         &kind_bias,      {LIN2_BIASED},       {LIN2_RAW, B_LIN2, NONE},                NULL,               .paper = {16, 0, 25}}, \
+    {"lin1",               LIN1,              &kind_contract,  {LIN1_RAW},          {input, W_LIN1, NONE},                   "bji,ui->bju",      .paper = {11, 29, 30}, .gate = UNGATED, .mixed = SINGLE}, \
+    {"lin1",               LIN1,              &kind_contract,  {LIN1_RAW},          {input, W_LIN1, NONE},                   "bji,rui->bjru",    .paper = {11, 29, 30}, .gate = GATED, .mixed = SINGLE}, \
+    {"lin1_bias",          LIN1_BIAS,         &kind_bias,      {LIN1_BIASED},       {LIN1_RAW, B_LIN1, NONE},                NULL,               .paper = {12, 0, 28}, .mixed = SINGLE}, \
+    {"slope",              ACTIVATION_SLOPE,  NULL,            {SLOPE},             {LIN1_BIASED, NONE, NONE},               NULL,               .paper = {0}, .when = WHEN_SLOPES, .site = DROPOUT_ACTIVATION, .mixed = SINGLE}, \
+    {"activation",         ACTIVATION,        NULL,            {ACTIVE},            {LIN1_BIASED, NONE, NONE},               NULL,               .paper = {13, 27}, .mixed = SINGLE}, \
+    {"activation_dropout", ACTIVATION_DROPOUT,&kind_dropout,   {ACTIVE_DROPPED},    {ACTIVE, NONE, NONE},                    NULL,               .paper = {14, 26}, .site = DROPOUT_ACTIVATION, .mixed = SINGLE}, \
+    {"lin2",               LIN2,              &kind_contract,  {LIN2_RAW},          {ACTIVE_DROPPED, W_LIN2, NONE},          "bju,iu->bji",      .paper = {15, 23, 24}, .mixed = SINGLE}, \
+    {"router",             ROUTER,            &kind_contract,  {ROUTER_SCORES},     {input, W_ROUTER, NONE},                 "bji,Ei->bjE",      .paper = {0}, .mixed = MIXED}, \
+    {"route",              ROUTE,             &kind_route,     {ROUTE_WEIGHTS, ROUTE_EXPERTS}, {ROUTER_SCORES, NONE, NONE},  NULL,               .paper = {0}, .mixed = MIXED}, \
+    {"dispatch",           DISPATCH,          &kind_dispatch,  {EXPERT_ROWS},       {ROUTE_EXPERTS, NONE, NONE},             NULL,               .paper = {0}, .mixed = MIXED}, \
+    {"experts1",           EXPERTS1,          &kind_experts,   {EXPERTS1_MADE},     {input, W_EXPERTS1, EXPERT_ROWS},        "bji,ui->bjTu",     .paper = {0}, .mixed = MIXED}, \
+    {"activation",         ACTIVATION,        NULL,            {EXPERTS_ACTIVE},    {EXPERTS1_MADE, NONE, NONE},             NULL,               .paper = {0}, .mixed = MIXED}, \
+    {"experts2",           EXPERTS2,          &kind_experts,   {EXPERTS2_MADE},     {EXPERTS_ACTIVE, W_EXPERTS2, EXPERT_ROWS}, "bjTu,ui->bjTi",  .paper = {0}, .mixed = MIXED}, \
+    {"combine",            COMBINE,           &kind_combine,   {LIN2_RAW},          {EXPERTS2_MADE, ROUTE_WEIGHTS, NONE},    NULL,               .paper = {0}, .mixed = MIXED}, \
+    {"lin2_bias",          LIN2_BIAS,         &kind_bias,      {LIN2_BIASED},       {LIN2_RAW, B_EXPERTS, NONE},             NULL,               .paper = {0}, .mixed = MIXED}, \
+    {"lin2_bias",          LIN2_BIAS,         &kind_bias,      {LIN2_BIASED},       {LIN2_RAW, B_LIN2, NONE},                NULL,               .paper = {16, 0, 25}, .mixed = SINGLE}, \
     {"lin2_dropout",       LIN2_DROPOUT,      &kind_dropout,   {LIN2_DROPPED},      {LIN2_BIASED, NONE, NONE},               NULL,               .paper = {17, 22}, .site = DROPOUT_LIN2}, \
     {"lin2_norm",          LIN2_NORM,         &kind_layernorm, {LIN2_NORMED},       {LIN2_DROPPED, G_LIN2, B_NORM_LIN2},     NULL,               .paper = {0}}, \
     {"lin2_residual",      LIN2_RESIDUAL,     &kind_add,       {SUM2},              {LIN2_NORMED, residual, NONE},           NULL,               .paper = {18, 31}, .meeting = "ff_residual_dx"}
@@ -183,7 +192,7 @@ static void store_bf16(struct graph *g)
         for (int i = 0; i < OP_MAX_IN; i++) {
             int t = g->ops[o].in[i];
             if (t < 0 || g->tensors[t].role != TENSOR_WEIGHT || g->ops[o].kind->class_ != WHERRY_CLASS_CONTRACTION ||
-                g->ops[o].role == VOCABULARY_SCORES)
+                g->ops[o].role == VOCABULARY_SCORES || g->ops[o].kind == &kind_experts)
                 continue;
             g->tensors[t].bf16 = g->tensors[tensor_owner(g, t)].bf16 = true;
         }
@@ -195,6 +204,10 @@ static bool store_int8(struct graph *g, struct error *e)
     for (int o = 0; o < g->n_ops; o++) {
         const struct op *op = &g->ops[o];
         int t = op->in[1];
+        if (op->kind == &kind_experts)
+            return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                        "weights of 8 bits are not of mixtures of experts, which this model has: choose weights "
+                        "\"default\"");
         if (op->kind->class_ != WHERRY_CLASS_CONTRACTION || t < 0 || g->tensors[t].role != TENSOR_WEIGHT ||
             op->role == VOCABULARY_SCORES)
             continue;
@@ -232,7 +245,10 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     if (options->layout.channel_major && c->gate)
         return fail(e, WHERRY_STATUS_UNSUPPORTED,
                     "layouts: active=ubj is for a feed-forward without a gate: a gate's halves lie side by side");
-    TRY(copies_are_read(options, e));
+    TRY(experts_check(c, e) && copies_are_read(options, e));
+    if (c->experts && options->layout.channel_major)
+        return fail(e, WHERRY_STATUS_UNSUPPORTED,
+                    "layouts: active=ubj is for a feed-forward without experts: their rows are tokens'");
     out->dims.of['q'] = 3;
     out->dims.of['r'] = 2;
     out->dims.of['h'] = c->heads;
@@ -252,6 +268,8 @@ bool graph_create(const struct host *host, const struct graph_options *options, 
     out->rotary_trained = c->rotary_trained;
     out->masks = (struct masks){c->causal, c->alibi, c->window, c->global_every, c->global_first};
     out->dims.of['c'] = c->labels;
+    out->dims.of['E'] = c->experts;
+    out->dims.of['T'] = c->chosen_experts;
     out->input = out->out_gradient = out->in_gradient = -1;
     out->pre_layernorm = c->pre_layernorm;
     if (options->layout.channel_major) out->channel_stride = (uint32_t)round_up(options->tokens, CHANNEL_ROUND);

@@ -7,7 +7,8 @@
  * tables' width where that is not i, d rows of a bias by distance, z two: the distances (before and after) that a token
  * adds to its sequence's, a loss and how many are right, or the classes of pairs; c classes, n poolings side by side,
  * f, g, l, w outputs of modules after the pooling, s tokens that have a label, a what a row of scores comes to so far,
- * x, y, g strips of the vocabulary, r two: a stack of Q and K, or a gate's halves; S sequences that have a label.
+ * x, y, g strips of the vocabulary, r two: a stack of Q and K, or a gate's halves; S sequences that have a label; E
+ * experts, T those that a token takes.
  * Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that have a label, "bS" the
  * sequences that have one, and "bjk" the sum of length^2. Losses have letters of their own (loss.h).
  */
@@ -137,6 +138,10 @@ enum weight {
     WEIGHT_LIN2_BETA,
     WEIGHT_HEADS_GAMMA, /* [r, p]: the norms of a head of Q and of one of K; [r, h, p]: of all heads at once */
     WEIGHT_HEADS_BETA,
+    WEIGHT_ROUTER,       /* [E, i]: scores of a token's experts */
+    WEIGHT_EXPERTS1,     /* [E, u, i] */
+    WEIGHT_EXPERTS2,     /* [E, u, i]: of the second products, transposed */
+    WEIGHT_EXPERTS_BIAS, /* [i]: added to what a token's experts make together */
     WEIGHT_COUNT
 };
 /* Of weights whose order can be chosen, the first ones; 0 of others. */
@@ -158,7 +163,7 @@ struct tensor {
     enum weight weight;
     enum batch_data data; /* of TENSOR_BATCH */
     int layer;            /* -1 outside the layers */
-    bool u32;             /* token ids, positions, types */
+    bool u32;             /* token ids, positions, types; of values numbers of experts and rows */
     bool f32;             /* statistics; all others have the session's storage type */
     bool bf16;            /* but these: weights of products in a session of bf16 */
     uint32_t int8;        /* > 0: a matrix of 8 bits an element with so many columns; after it come its rows' scales */
@@ -167,6 +172,7 @@ struct tensor {
     bool paired;     /* channels c and c + half of a head of Q and K lie side by side */
     bool strip;      /* with a parent: this has the parent's rows from number `slice` on, and letters of its own */
     uint32_t pitch;  /* > 0: rows begin so many elements apart, which is more than they have */
+    uint32_t before; /* elements before its rows */
     bool input;      /* the caller's: made by no operator */
     bool output;     /* a result of the graph: lives until the end */
     int gradient_of; /* >= 0: the weight that this is the gradient of */
@@ -235,6 +241,12 @@ enum role {
     ACTIVATION_SLOPE,
     OUT_INNER, /* a residual before OUT_NORM, besides the one after it */
     ANGLES,    /* of rotary positions, where they depend on a text's length */
+    ROUTER,    /* of a mixture of experts: the scores of all, */
+    ROUTE,     /* those that a token takes, with their weights, */
+    DISPATCH,  /* and each expert's rows */
+    EXPERTS1,
+    EXPERTS2,
+    COMBINE, /* the sum of what a token's experts make */
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */
@@ -326,6 +338,10 @@ enum role {
     VOCABULARY_NORM_DW = VOCABULARY_NORM + DW,
     VOCABULARY_ACTIVATION_DX = VOCABULARY_ACTIVATION + DX,
     VOCABULARY_DENSE_BIAS_DW = VOCABULARY_DENSE_BIAS + DW,
+    EXPERTS1_DX = EXPERTS1 + DX,
+    EXPERTS2_DX = EXPERTS2 + DX,
+    ROUTER_DX = ROUTER + DX,
+    ROUTER_ADD = ROUTER + SUM,
     NEXT_LAYER = ROLE_COUNT /* in a plan's row: the roles after it are in the next layer */
 };
 
@@ -344,6 +360,7 @@ struct op {
     uint32_t norm;            /* norms: RMS_* (interface/interface.h) */
     uint32_t activation;      /* gates: ACTIVATION_* of the half that gates (interface/interface.h), */
     uint32_t gate;            /* and which of two neighbours it is: GATE_* */
+    bool normalized;          /* routes: weights are divided by the sum of those chosen */
     float dropout;            /* dropout: probability */
     uint32_t column, columns; /* losses: of an example's rows, the first one that is read, and how many are */
     int site;                 /* dropout: DROPOUT_* (kernel/random.h) */
@@ -413,6 +430,8 @@ uint32_t head_channels(const wherry_model_config *config);
 uint32_t key_heads(const wherry_model_config *config);
 /* Whether several heads of Q share one of K and V. */
 bool heads_grouped(const wherry_model_config *config);
+/* Whether the layer's feed-forward is a mixture of experts. */
+bool layer_mixed(const wherry_model_config *config, int layer);
 /* Whether the encoder's norms add a bias. */
 bool norms_have_beta(const wherry_model_config *config);
 

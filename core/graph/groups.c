@@ -185,6 +185,18 @@ static bool group_closed(const struct graph *g, const struct group *group)
     return true;
 }
 
+/* Whether a row of a product has the product: where a layer lacks it (a mixture of experts has its own), what comes
+ * after is another row's. */
+static bool row_has_product(const struct graph *g, const struct plan_row *row, const struct group *group)
+{
+    bool experts = !strcmp(row->kernel, "gemm_experts"), product = !experts && strcmp(row->kernel, "gemm");
+    for (int i = 0; i < group->count; i++) {
+        const struct op_kind *kind = g->ops[group->ops[i]].kind;
+        product |= kind == (experts ? &kind_experts : &kind_contract);
+    }
+    return product;
+}
+
 /* Fills in the operators that the row covers, the first being `at`; false: it does not fit. Roles that the layer lacks
  * are passed over (no dropout, no types), but of a next layer one must be there. */
 static bool row_covers(const struct graph *g, const struct plan_row *row, int at, const bool *covered,
@@ -209,7 +221,7 @@ static bool row_covers(const struct graph *g, const struct plan_row *row, int at
         for (; i > 0 && out->ops[i - 1] > o; i--) out->ops[i] = out->ops[i - 1];
         out->ops[i] = o;
     }
-    return out->count > before && group_closed(g, out);
+    return out->count > before && row_has_product(g, row, out) && group_closed(g, out);
 }
 
 static bool filter_runs(const struct graph *g, const struct group_filter *filter, const struct group *group,

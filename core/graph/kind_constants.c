@@ -233,18 +233,16 @@ CONSTANTS(constants_add)
     call_set(call, CONST_RESIDUAL, 1);
 }
 
-static void set_activation(const struct graph *g, const struct op *o, struct call *call, uint8_t id, uint32_t which)
+/* Products of experts' rows have sizes of their own. */
+static void set_activation(const struct graph *g, const struct group *group, const struct op *o, struct call *call,
+                           uint8_t id, uint32_t which)
 {
-    set_rows(g, o, call);
+    if (!is_after(g, group, o, constants_experts)) set_rows(g, o, call);
     call_set(call, id, which);
 }
 
 #define ACTIVATION_CONSTANTS(name, id, which)                                                                          \
-    CONSTANTS(constants_##name)                                                                                        \
-    {                                                                                                                  \
-        (void)group;                                                                                                   \
-        set_activation(g, o, call, id, which);                                                                         \
-    }
+    CONSTANTS(constants_##name) { set_activation(g, group, o, call, id, which); }
 ACTIVATION_CONSTANTS(relu, CONST_ACTIVATION, ACTIVATION_RELU)
 ACTIVATION_CONSTANTS(gelu, CONST_ACTIVATION, ACTIVATION_GELU)
 ACTIVATION_CONSTANTS(gelu_tanh, CONST_ACTIVATION, ACTIVATION_GELU_TANH)
@@ -260,24 +258,17 @@ ACTIVATION_CONSTANTS(tanh_dx, CONST_DERIVATIVE, ACTIVATION_TANH)
 ACTIVATION_CONSTANTS(given_dx, CONST_DERIVATIVE, ACTIVATION_GIVEN)
 
 /* In a group with its activation it is a second result, SUM_SLOPE; the activation comes after it. */
-static void set_slope(const struct graph *g, const struct op *o, struct call *call, uint32_t which)
+static void set_slope(const struct graph *g, const struct group *group, const struct op *o, struct call *call,
+                      uint32_t which)
 {
-    set_activation(g, o, call, CONST_ACTIVATION, which);
+    set_activation(g, group, o, call, CONST_ACTIVATION, which);
     if (o->dropout > 0) call_set(call, CONST_DROPOUT, dropout_threshold(o->dropout));
     call->site = (uint32_t)(4 * o->layer + o->site);
 }
 
-CONSTANTS(constants_gelu_slope)
-{
-    (void)group;
-    set_slope(g, o, call, SLOPE_GELU);
-}
+CONSTANTS(constants_gelu_slope) { set_slope(g, group, o, call, SLOPE_GELU); }
 
-CONSTANTS(constants_gelu_tanh_slope)
-{
-    (void)group;
-    set_slope(g, o, call, SLOPE_TANH_GELU);
-}
+CONSTANTS(constants_gelu_tanh_slope) { set_slope(g, group, o, call, SLOPE_TANH_GELU); }
 
 /* N is the number of pairs; of a product, which makes them, that of its columns. */
 CONSTANTS(constants_gate)

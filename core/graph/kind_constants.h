@@ -86,5 +86,13 @@ CONSTANTS(constants_pick);
 CONSTANTS(constants_entropy);
 CONSTANTS(constants_entropy_sum);
 CONSTANTS(constants_entropy_dx);
+/* Of mixtures of experts (experts.c). */
+CONSTANTS(constants_route);
+CONSTANTS(constants_dispatch);
+CONSTANTS(constants_experts);
+CONSTANTS(constants_experts_dw);
+CONSTANTS(constants_combine);
+CONSTANTS(constants_combine_dx);
+CONSTANTS(constants_combine_dw);
 
 #endif

@@ -106,5 +106,15 @@ const struct op_kind
     kind_pick_dx           = {"pick_dx",      "pick",               LAUNCH_ROWS,       ELEMENTWISE,   0,  reference_pick,              constants_pick,              {SLOT_X, SLOT_IDS}},
     kind_entropy           = {"entropy",      "entropy",            LAUNCH_ROWS,       NORMALIZATION, 4,  reference_entropy,           constants_entropy,           {SLOT_X, SLOT_IDS, SLOT_DELTA},          .out_slot = {SLOT_EXTRA}, .flops_on_input = true},
     kind_entropy_sum       = {"entropy_sum",  "entropy_sum",        LAUNCH_TABLE,      NORMALIZATION, 1,  reference_entropy_sum,       constants_entropy_sum,       {SLOT_DELTA},                            .out_slot = {SLOT_EXTRA, SLOT_LSE}, .flops_on_input = true},
-    kind_entropy_dx        = {"entropy_dx",   "entropy_backward",   LAUNCH_ROWS,       ELEMENTWISE,   4,  reference_entropy_dx,        constants_entropy_dx,        {SLOT_X, SLOT_IDS, SLOT_EXTRA, SLOT_DELTA}};
+    kind_entropy_dx        = {"entropy_dx",   "entropy_backward",   LAUNCH_ROWS,       ELEMENTWISE,   4,  reference_entropy_dx,        constants_entropy_dx,        {SLOT_X, SLOT_IDS, SLOT_EXTRA, SLOT_DELTA}},
+
+    /* of mixtures of experts */
+    kind_route             = {"route",        "route",              LAUNCH_ROWS,       NORMALIZATION, 5,  reference_route,             constants_route,             {SLOT_X},                                .out_slot = {SLOT_DELTA, SLOT_IDS}, .flops_on_input = true},
+    kind_route_dx          = {"route_dx",     "route_backward",     LAUNCH_ROWS,       NORMALIZATION, 5,  reference_route_dx,          constants_route,             {SLOT_DELTA, SLOT_SAVED, SLOT_IDS}},
+    kind_dispatch          = {"dispatch",     "dispatch",           LAUNCH_TABLE,      ELEMENTWISE,   0,  reference_dispatch,          constants_dispatch,          {SLOT_IDS},                              .out_slot = {SLOT_POSITIONS}},
+    kind_experts           = {"experts",      "gemm_experts",       LAUNCH_EXPERTS,    CONTRACTION,   0,  reference_experts,           constants_experts,           {SLOT_X, SLOT_W, SLOT_IDS}},
+    kind_experts_dw        = {"experts_dw",   "gemm_experts",       LAUNCH_EXPERTS,    CONTRACTION,   0,  reference_experts_dw,        constants_experts_dw,        {SLOT_X, SLOT_W, SLOT_IDS}},
+    kind_combine           = {"combine",      "combine",            LAUNCH_ELEMENTS,   ELEMENTWISE,   2,  reference_combine,           constants_combine,           {SLOT_X, SLOT_DELTA},                    .flops_on_input = true},
+    kind_combine_dx        = {"combine_dx",   "combine",            LAUNCH_ELEMENTS,   ELEMENTWISE,   1,  reference_combine_dx,        constants_combine_dx,        {SLOT_X, SLOT_DELTA}},
+    kind_combine_dw        = {"combine_dw",   "combine_weights",    LAUNCH_SCORE_ROWS, NORMALIZATION, 2,  reference_combine_dw,        constants_combine_dw,        {SLOT_X, SLOT_SAVED},                    .out_slot = {SLOT_DELTA}, .flops_on_input = true};
 /* clang-format on */

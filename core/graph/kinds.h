@@ -51,6 +51,13 @@ extern const struct op_kind kind_pool_mean, kind_pool_cls, kind_pool_max;
 extern const struct op_kind kind_pool_row, kind_pool_last, kind_pool_sum, kind_pool_sqrt, kind_pool_weighted;
 extern const struct op_kind kind_normalize; /* L2 */
 
+/* Of mixtures of experts (experts.c). */
+extern const struct op_kind kind_route;    /* a token's experts and their weights, of the scores of all */
+extern const struct op_kind kind_dispatch; /* each expert's rows, in the tokens' order */
+extern const struct op_kind kind_experts;  /* products of rows with their expert's weight */
+extern const struct op_kind kind_combine;  /* the sum of a token's rows, weighted or not */
+extern const struct op_kind kind_route_dx, kind_experts_dw, kind_combine_dx, kind_combine_dw;
+
 /* Of the backward pass: products are kind_contract, too, residuals kind_add, dropout's gradient is dropout. */
 extern const struct op_kind kind_softmax_recompute; /* the weights from scores and LSE */
 extern const struct op_kind kind_softmax_dx, kind_delta;

@@ -98,6 +98,10 @@ static const struct plan_row flash[] = {
     {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS}},
     {"gate",             "gate",               LAUNCH_ELEMENTS,   {ACTIVATION, ACTIVATION_DROPOUT}},
     {"lin2",             "gemm",               LAUNCH_TILES,      {LIN2, LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL}},
+    /* A mixture of experts. */
+    {"experts1",         "gemm_experts",       LAUNCH_EXPERTS,    {EXPERTS1, ACTIVATION}},
+    {"experts_norm2",    "layernorm",          LAUNCH_ROWS,       {LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL, NORM2}, NORM_POST},
+    {"experts_bdr",      "map",                LAUNCH_ELEMENTS,   {LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL}},
     /* Few rows: a product's work-groups read all of their rows, and normalize them on the way. */
     {"norm1_lin1",       "gemm",               LAUNCH_TILES,      {NORM1, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}, NORM_POST, .optional = true},
     {"attention_out",    "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT, OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}, .optional = true},
@@ -131,6 +135,8 @@ static const struct plan_row flash[] = {
     {"activation_dx",    "map",                LAUNCH_ELEMENTS,   {ACTIVATION_DROPOUT_DX, ACTIVATION_DX}},
     {"gate_dx",          "gate",               LAUNCH_ELEMENTS,   {ACTIVATION_DROPOUT_DX, ACTIVATION_DX}},
     {"lin1_dx",          "gemm",               LAUNCH_TILES,      {LIN1_DX, FF_RESIDUAL_DX}, NORM_POST},
+    {"experts2_dx",      "gemm_experts",       LAUNCH_EXPERTS,    {EXPERTS2_DX, ACTIVATION_DX}},
+    {"router_dx",        "gemm",               LAUNCH_TILES,      {ROUTER_DX, ROUTER_ADD}},
     {"lin1_dw",          "gemm",               LAUNCH_TILES,      {LIN1_BIAS_DW, LIN1_DW}, .optional = true}, /* the same operand, read once */
     {"lnb1",             "layernorm_backward", LAUNCH_PARTS,      {NORM1_DW, NORM1_DX, OUT_DROPOUT_DX, OUT_BIAS_DW}, NORM_POST},
     {"lnb1",             "layernorm_backward", LAUNCH_PARTS,      {NORM1_DW, NORM1_DX, RESIDUAL_DX, NEXT_LAYER, LIN2_DROPOUT_DX, LIN2_BIAS_DW}, NORM_PRE},

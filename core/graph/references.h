@@ -82,6 +82,15 @@ REFERENCE(reference_pick);
 REFERENCE(reference_entropy);
 REFERENCE(reference_entropy_sum);
 REFERENCE(reference_entropy_dx);
+/* Of mixtures of experts (experts.c). */
+REFERENCE(reference_route);
+REFERENCE(reference_route_dx);
+REFERENCE(reference_dispatch);
+REFERENCE(reference_experts);
+REFERENCE(reference_experts_dw);
+REFERENCE(reference_combine);
+REFERENCE(reference_combine_dx);
+REFERENCE(reference_combine_dw);
 REFERENCE(einsum_reference); /* any einsum of two operands (einsum.c) */
 
 /* Multiplies a row by its factors of dropout. */

@@ -33,7 +33,7 @@ uint64_t dims_volume(const struct dims *d, const struct batch_shape *b, const ch
 
 uint64_t tensor_elements(const struct graph *g, const struct batch_shape *b, int tensor)
 {
-    return dims_volume(&g->dims, b, g->tensors[tensor].dims);
+    return dims_volume(&g->dims, b, g->tensors[tensor].dims) + g->tensors[tensor].before;
 }
 
 bool dims_channel_major(const char *dims) { return strchr(dims, 'j') && *dims != 'b'; }
@@ -107,6 +107,11 @@ uint32_t tensor_slice_length(const struct graph *g, int tensor)
 uint32_t key_heads(const wherry_model_config *config) { return config->key_heads ? config->key_heads : config->heads; }
 
 bool heads_grouped(const wherry_model_config *config) { return key_heads(config) != config->heads; }
+
+bool layer_mixed(const wherry_model_config *config, int layer)
+{
+    return config->experts && config->experts_every && (uint32_t)layer % config->experts_every == 1;
+}
 
 bool norms_have_beta(const wherry_model_config *config)
 {

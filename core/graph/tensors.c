@@ -3,7 +3,8 @@
  * Dims are letters in the order of memory, the last one contiguous: b sequence, j query position, k key position, h
  * head, p head channel, q stack of Q, K and V, r stack of Q and K, i embedding, u feed-forward; o pooler output, d row
  * of a bias by distance. Where K and V have heads of their own: H those, G the heads of Q of each, Q the stack of all
- * heads, of Q, then of K, then of V. */
+ * heads, of Q, then of K, then of V. E experts, T those that a token takes: what they read and make lies by token, and
+ * a list has each expert's rows of it. */
 #include "graph/builder.h"
 
 /* clang-format off */
@@ -60,6 +61,17 @@ const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [ACTIVE_DROPPED]     = {"active_dropped",  "bju",    .channel_major = "ubj"},
     [W_LIN2]             = {"w_lin2",          "iu",     WEIGHT_LIN2, .transposed = "ui"},
     [B_LIN2]             = {"b_lin2",          "i",      WEIGHT_LIN2_BIAS},
+    [W_ROUTER]           = {"w_router",        "Ei",     WEIGHT_ROUTER},
+    [ROUTER_SCORES]      = {"router",          "bjE"},
+    [ROUTE_WEIGHTS]      = {"route_weights",   "bjT", .f32 = true},
+    [ROUTE_EXPERTS]      = {"route_experts",   "bjT", .u32 = true},
+    [EXPERT_ROWS]        = {"expert_rows",     "bjT", .u32 = true},
+    [W_EXPERTS1]         = {"w_experts1",      "Eui",    WEIGHT_EXPERTS1},
+    [EXPERTS1_MADE]      = {"experts1",        "bjTu"},
+    [EXPERTS_ACTIVE]     = {"experts_active",  "bjTu"},
+    [W_EXPERTS2]         = {"w_experts2",      "Eui",    WEIGHT_EXPERTS2},
+    [EXPERTS2_MADE]      = {"experts2",        "bjTi"},
+    [B_EXPERTS]          = {"b_experts",       "i",      WEIGHT_EXPERTS_BIAS},
     [LIN2_RAW]           = {"lin2",            "bji"},
     [LIN2_BIASED]        = {"lin2_biased",     "bji"},
     [LIN2_DROPPED]       = {"lin2_dropped",    "bji"},

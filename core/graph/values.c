@@ -19,6 +19,17 @@ void storage_from_doubles(const double *values, enum storage type, size_t count,
     for (size_t i = 0; i < count; i++) storage_put(type, (float)values[i], out, i);
 }
 
+/* Of lists that operators make: numbers, which doubles and floats of that size hold. */
+static void numbers_load(const uint32_t *list, size_t n, double *out)
+{
+    for (size_t i = 0; i < n; i++) out[i] = list[i];
+}
+
+static void numbers_store(const double *values, size_t n, uint32_t *out)
+{
+    for (size_t i = 0; i < n; i++) out[i] = (uint32_t)values[i];
+}
+
 /* The element in memory of value number `index`, whose row begins apart from the one before, or is a column. */
 static size_t element_at(const struct graph *g, int tensor, size_t length, size_t index)
 {
@@ -35,6 +46,10 @@ void tensor_load(const struct graph *g, const struct batch_shape *b, int tensor,
                  double *out)
 {
     size_t n = (size_t)tensor_elements(g, b, tensor), length = tensor_row_length(g, tensor);
+    if (g->tensors[tensor].u32) {
+        numbers_load(storage, n, out);
+        return;
+    }
     if (g->tensors[tensor].f32) type = STORAGE_F32;
     if (g->tensors[tensor].bf16) type = STORAGE_BF16;
     if (g->tensors[tensor].int8) {
@@ -56,6 +71,10 @@ void tensor_store(const struct graph *g, const struct batch_shape *b, int tensor
                   const double *values, void *out)
 {
     size_t n = (size_t)tensor_elements(g, b, tensor), length = tensor_row_length(g, tensor);
+    if (g->tensors[tensor].u32) {
+        numbers_store(values, n, out);
+        return;
+    }
     if (g->tensors[tensor].f32) type = STORAGE_F32;
     if (is_contiguous(g, tensor)) {
         storage_from_doubles(values, type, n, out);
@@ -97,7 +116,7 @@ bool values_load(const struct graph *g, const struct group *group, const struct 
         const void *storage = bytes(t, user);
         if (!storage)
             return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "%s: %s has no memory", group->name, g->tensors[t].name);
-        if (g->tensors[t].u32) {
+        if (g->tensors[t].u32 && g->tensors[t].role == TENSOR_BATCH) {
             values->ids[t] = storage;
         } else if (!values->of[t]) {
             size_t count = (size_t)tensor_elements(g, b, t);

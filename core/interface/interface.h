@@ -36,6 +36,9 @@
 #define SLOT_ANGLES 12  /* float [tokens][HEAD_DIM]: cosine and sine of each pair of channels of a token */
 #define SLOT_EXTRA 13   /* a third output, or a further operand; of losses float [rows][targets + 1] */
 #define SLOT_RELATIVE 9 /* [buckets][HEADS]: what is added to a score after SCALE, by the distance of its key */
+/* Of mixtures of experts SLOT_DELTA is float [tokens][CHOSEN], weights of experts or their gradients; SLOT_IDS uint
+ * [tokens][CHOSEN], numbers of experts, or in products what SLOT_POSITIONS is for dispatch: uint [EXPERTS], ends of
+ * experts' rows, then the rows of the first expert, the second, ..., each token * CHOSEN + number. */
 #define SLOT_DISTANCES                                                                                                 \
     7 /* float [tokens][2][HEADS]: sums of scores' gradients by distance; a sequence of length l has those of          \
           -min(l - 1, RELATIVE) to min(l - 1, RELATIVE) first, and zeros after them */
@@ -145,7 +148,14 @@
 #define CONST_SCALES                                                                                                   \
     74 /* gemm: W has elements of 8 bits, and its rows' scales, which products are multiplied by, begin so many floats \
           after its beginning; 0: W has the storage type's */
-#define CONST_COUNT 75
+#define CONST_EXPERTS 75 /* of a mixture; its list of rows has so many ends of experts' rows before them */
+#define CONST_CHOSEN 76  /* that a token takes: rows of each token, side by side */
+#define CONST_TOKEN_ROWS                                                                                               \
+    77 /* gemm_experts: 1: the first operand, of a weight's gradient the second, has a row for each token; 0: one for  \
+          each of its experts */
+#define CONST_NORMALIZED 78 /* route: weights are divided by the sum of those chosen */
+#define CONST_WEIGHTED 79   /* combine: rows are multiplied by SLOT_DELTA */
+#define CONST_COUNT 80
 /* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. Its number is no matter
  * of how many others there are, so that a new one leaves compiled shaders as they are. */
 #define CONST_CPU 127 /* 1: the device is a CPU */

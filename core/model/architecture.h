@@ -74,7 +74,8 @@ struct architecture {
     uint32_t fixed_value;
     wherry_model_config preset; /* what no key says; struct_size is not set */
     /* Of tensors' names: what may stand before all of them, tried in turn, "" last; what stands before a layer's
-     * number; and the module of each part of each weight, NULL: the architecture has no such weight. */
+     * number; and the module of each part of each weight, NULL: the architecture has no such weight. Of the
+     * feed-forward's first product the third, where there is one, is its name without a gate. */
     const char *prefixes[3];
     const char *layer;
     const char *modules[WEIGHT_COUNT][3];

@@ -8,6 +8,7 @@
 #include "base/folder.h"
 #include "base/number.h"
 #include "graph/distances.h"
+#include "graph/experts.h"
 #include "graph/mask.h"
 #include "model/head.h"
 #include "model/model.h"
@@ -107,6 +108,8 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
         {"the matrices of Q, K and V", ((uint64_t)config->heads + 2 * key_heads(config)) * head_channels(config),
          config->hidden},
         {"a matrix of the feed-forward", (uint64_t)config->feed_forward * (config->gate ? 2 : 1), config->hidden},
+        {"a matrix of the experts",
+         config->experts <= EXPERTS_MOST ? (uint64_t)config->feed_forward * config->experts : 0, config->hidden},
     };
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
         uint64_t elements = matrices[i].rows * matrices[i].columns;
@@ -148,7 +151,7 @@ bool model_config_check(const wherry_model_config *config, struct error *e)
                     "the first layer's norm may be missing before attention (pre_layernorm) alone");
     if (!rotary_check(config, e)) return false;
     if (!distances_check(config->relative_buckets, config->relative_distance, e)) return false;
-    if (!masks_check(config, e)) return false;
+    if (!masks_check(config, e) || !experts_check(config, e)) return false;
     if (!(config->epsilon >= 0 && config->epsilon < 1)) {
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "the layernorms' epsilon is %s; it must be at least 0 and less than 1",

@@ -168,6 +168,7 @@ static bool weights_find(struct wherry_model *model, struct error *e)
     for (size_t r = 0; r < weight_rules_count; r++) {
         int layer, end;
         for (weight_rule_layers(&weight_rules[r], config, &layer, &end); layer < end; layer++) {
+            if (!weight_rule_in_layer(&weight_rules[r], config, layer)) continue;
             for (int part = 0; part < weight_parts(model->architecture, &weight_rules[r], config); part++) {
                 TRY(part_find(model, &weight_rules[r], layer, part, e));
             }

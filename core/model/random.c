@@ -60,6 +60,7 @@ static void distribution(const struct weight_rule *rule, const wherry_model_conf
     bool table = rule->shape[0] == 'v' || rule->shape[0] == 'm' || rule->shape[0] == 't';
     *mean = gamma_mean(rule, config);
     *deviation = rule->kind == WEIGHT_GAMMA ? 0.1f : 0.02f;
+    if (rule->weight == WEIGHT_EXPERTS2) shape[rank - 1] = config->feed_forward; /* they lie transposed */
     if (rule->kind == WEIGHT_MATRIX && !table) *deviation = 1.0f / sqrtf((float)shape[rank - 1]);
 }
 
@@ -105,6 +106,7 @@ static size_t list_jobs(struct wherry_model *model, uint64_t seed, float range, 
         else
             distribution_first(rule, config, range, &mean, &deviation);
         for (weight_rule_layers(rule, config, &layer, &end); layer < end; layer++) {
+            if (!weight_rule_in_layer(rule, config, layer)) continue;
             for (int part = 0; part < weight_parts(a, rule, config); part++) {
                 uint64_t n = part_elements(a, rule, config, part);
                 float *to = jobs ? (float *)model->memory + at : NULL;

@@ -28,6 +28,14 @@ static const char *head_module(const struct architecture *a, const wherry_model_
     }
 }
 
+/* Without a gate the feed-forward's first product may have another name. */
+static const char *module_name(const struct architecture *a, const wherry_model_config *config,
+                               const struct weight_rule *rule, int part)
+{
+    const char *const *names = a->modules[rule->weight];
+    return weight_rule_parts(rule, config) == 1 && names[2] ? names[2] : names[part];
+}
+
 void weight_name(const struct architecture *a, const wherry_model_config *config, const char *prefix,
                  const struct weight_rule *rule, int layer, int part, bool old, char *name, size_t size)
 {
@@ -40,8 +48,10 @@ void weight_name(const struct architecture *a, const wherry_model_config *config
     if (layer >= 0) snprintf(within, sizeof within, "%s%d.", a->layer, layer);
     if (head)
         snprintf(name, size, "%s.%s", head, suffix);
+    else if (rule->bare)
+        snprintf(name, size, "%s%s%s", prefix, within, module_name(a, config, rule, part));
     else
-        snprintf(name, size, "%s%s%s.%s", prefix, within, a->modules[rule->weight][part], suffix);
+        snprintf(name, size, "%s%s%s.%s", prefix, within, module_name(a, config, rule, part), suffix);
 }
 
 /* ---- models ---- */

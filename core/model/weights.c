@@ -47,6 +47,10 @@ const struct weight_rule weight_rules[] = {
     {WEIGHT_OUT_BETA, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_LIN2_GAMMA, WEIGHT_GAMMA, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_LIN2_BETA, WEIGHT_BETA, WEIGHT_PER_LAYER, "i", 1},
+    {WEIGHT_ROUTER, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "xi", 1},
+    {WEIGHT_EXPERTS1, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "yi", 1, .bare = true},
+    {WEIGHT_EXPERTS2, WEIGHT_MATRIX, WEIGHT_PER_LAYER, "yi", 1, .bare = true},
+    {WEIGHT_EXPERTS_BIAS, WEIGHT_BIAS, WEIGHT_PER_LAYER, "i", 1},
     {WEIGHT_HEAD_GAMMA, WEIGHT_GAMMA, WEIGHT_OF_HEAD_NORM, "o", 1},
     {WEIGHT_HEAD_BETA, WEIGHT_BETA, WEIGHT_OF_HEAD_NORM, "o", 1},
 };
@@ -67,6 +71,11 @@ static bool is_there(const struct weight_rule *rule, const wherry_model_config *
     case WEIGHT_LIN2_GAMMA:
     case WEIGHT_LIN2_BETA:
         return config->block_norms;
+    case WEIGHT_ROUTER:
+    case WEIGHT_EXPERTS1:
+    case WEIGHT_EXPERTS2:
+    case WEIGHT_EXPERTS_BIAS:
+        return config->experts > 0;
     case WEIGHT_EMBED_GAMMA:
     case WEIGHT_EMBED_BETA:
         return !(config->without & WHERRY_WITHOUT_EMBED_NORM);
@@ -115,6 +124,24 @@ void weight_rule_layers(const struct weight_rule *rule, const wherry_model_confi
     *end = rule->presence == WEIGHT_PER_LAYER ? (own ? (int)config->layers : 0) : there ? 0 : -1;
 }
 
+bool weight_rule_in_layer(const struct weight_rule *rule, const wherry_model_config *config, int layer)
+{
+    switch (rule->weight) {
+    case WEIGHT_LIN1:
+    case WEIGHT_LIN1_BIAS:
+    case WEIGHT_LIN2:
+    case WEIGHT_LIN2_BIAS:
+        return !layer_mixed(config, layer);
+    case WEIGHT_ROUTER:
+    case WEIGHT_EXPERTS1:
+    case WEIGHT_EXPERTS2:
+    case WEIGHT_EXPERTS_BIAS:
+        return layer_mixed(config, layer);
+    default:
+        return true;
+    }
+}
+
 /* Of part `part`: V's and K's of Q, K and V are the later ones. */
 static uint64_t letter_size(char letter, const wherry_model_config *config, int part)
 {
@@ -141,6 +168,10 @@ static uint64_t letter_size(char letter, const wherry_model_config *config, int 
         return config->labels;
     case 'z':
         return 2;
+    case 'x':
+        return config->experts;
+    case 'y':
+        return (uint64_t)config->experts * config->feed_forward;
     default:
         return config->hidden; /* i and o */
     }

@@ -28,6 +28,7 @@ struct weight_rule {
     enum weight_presence presence;
     const char *shape; /* letters of one part, as in graph.h */
     int parts;         /* of which it is made in published files, without a gate (weight_rule_parts) */
+    bool bare;         /* its name in files ends with its module's */
 };
 
 extern const struct weight_rule weight_rules[];
@@ -35,6 +36,8 @@ extern const size_t weight_rules_count;
 
 /* The rule's layers: from *first (-1 outside the layers) to, and without, *end; none where the model lacks it. */
 void weight_rule_layers(const struct weight_rule *rule, const wherry_model_config *config, int *first, int *end);
+/* Whether one of these layers has it: mixtures of experts have other feed-forwards. */
+bool weight_rule_in_layer(const struct weight_rule *rule, const wherry_model_config *config, int layer);
 /* Parts of this model's: with a gate its halves are two. */
 int weight_rule_parts(const struct weight_rule *rule, const wherry_model_config *config);
 /* Sizes of a part; returns their number. */

@@ -153,6 +153,15 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
     case LAUNCH_COLUMNS:
         groups = divide_up(call_get(call, CONST_SETS, 1) * n, call_get(call, CONST_TILE_N, 1));
         break;
+    case LAUNCH_EXPERTS:
+        m = call_get(call, CONST_M, 0);
+        groups = divide_up(n, call_get(call, CONST_TILE_N, 1)) * call_get(call, CONST_EXPERTS, 1);
+        if (m)
+            groups *= divide_up(m, call_get(call, CONST_TILE_M, 1));
+        else
+            groups += divide_up(rows * call_get(call, CONST_CHOSEN, 1), call_get(call, CONST_TILE_M, 1)) *
+                      divide_up(n, call_get(call, CONST_TILE_N, 1));
+        break;
     case LAUNCH_TABLE:
         groups = divide_up(call_get(call, CONST_M, 1), call_get(call, CONST_TILE_M, 1));
         if (call_get(call, CONST_COLUMN_SUMS, 0)) groups *= divide_up(rows, call_get(call, CONST_PART_ROWS, 1));

@@ -83,5 +83,10 @@ const struct constant_row constants[CONST_COUNT] = {
     [CONST_KEY_HEADS]        = {NAMED(KEY_HEADS),       CONSTANT_WORK},
     [CONST_RMS]              = {NAMED(RMS),             CONSTANT_WORK},
     [CONST_BETA]             = {NAMED(BETA),            CONSTANT_WORK},
+    [CONST_EXPERTS]          = {NAMED(EXPERTS),         CONSTANT_WORK},
+    [CONST_CHOSEN]           = {NAMED(CHOSEN),          CONSTANT_WORK},
+    [CONST_TOKEN_ROWS]       = {NAMED(TOKEN_ROWS),      CONSTANT_WORK},
+    [CONST_NORMALIZED]       = {NAMED(NORMALIZED),      CONSTANT_WORK},
+    [CONST_WEIGHTED]         = {NAMED(WEIGHTED),        CONSTANT_WORK},
 };
 /* clang-format on */

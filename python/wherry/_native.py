@@ -45,7 +45,8 @@ class ModelConfig(Structure):
                 ("head_channels", c_uint32), ("head_norms", c_bool), ("causal", c_bool), ("window", c_uint32),
                 ("global_every", c_uint32), ("global_first", c_uint32), ("alibi", c_bool), ("head_last", c_bool),
                 ("block_norms", c_bool), ("embedding_scale", c_float),
-                ("next_sentence", c_bool), ("beyond_f16", c_bool),
+                ("next_sentence", c_bool), ("beyond_f16", c_bool), ("experts", c_uint32),
+                ("chosen_experts", c_uint32), ("experts_every", c_uint32), ("experts_normalized", c_bool),
                 ("rotary_dynamic", c_float), ("rotary_trained", c_uint32), ("wide_norms", c_bool),
                 ("double_norms", c_bool)]
 

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 import transformers as hf
 
+from mixture_models import MixtureConfig, NomicMixtureModel
+
 SIZES = dict(vocab_size=97, num_hidden_layers=2, hidden_size=32, num_attention_heads=4, intermediate_size=48,
              max_position_embeddings=40)
 SMALL = dict(vocab_size=29, hidden_size=16, num_attention_heads=2, intermediate_size=24, max_position_embeddings=14)
@@ -449,6 +451,22 @@ DYNAMIC_TRAINED = [
           {**qwen(), **dynamic(10.0), **SHORT, "num_key_value_heads": 1}),
 ]
 
-MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA + DYNAMIC + CODE
+# ---- NomicBERT's mixtures of experts ----
+
+MIXTURES = [
+    Later("mixture", MixtureConfig, NomicMixtureModel, dict(SIZES)),
+    # More experts than some texts have rows for, the last layer without any.
+    Later("mixture-odd", MixtureConfig, NomicMixtureModel,
+          {**SIZES, "hidden_size": 30, "num_attention_heads": 3, "intermediate_size": 21, "num_hidden_layers": 3,
+           "num_experts": 7, "moe_top_k": 3, "moe_normalize_expert_weights": True, "type_vocab_size": 2,
+           "activation_function": "gelu_new"}, "BF16", True),
+]
+MIXTURES_TRAINED = [
+    Later("train-mixture", MixtureConfig, NomicMixtureModel, {**SIZES, **SMALL}),
+    Later("train-mixture-normalized", MixtureConfig, NomicMixtureModel,
+          {**SIZES, **SMALL, "num_experts": 5, "moe_top_k": 3, "moe_normalize_expert_weights": True}),
+]
+
+MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA + DYNAMIC + CODE + MIXTURES
 TRAINED = (GTE_TRAINED + MODERN_TRAINED + JINA_TRAINED + FLASH_TRAINED + QWEN_TRAINED + GEMMA_TRAINED +
-           DYNAMIC_TRAINED + CODE_TRAINED)
+           DYNAMIC_TRAINED + CODE_TRAINED + MIXTURES_TRAINED)

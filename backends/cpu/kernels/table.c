@@ -53,6 +53,12 @@
     ROW(entropy)                                                                                                       \
     ROW(entropy_sum)                                                                                                   \
     ROW(entropy_backward)                                                                                              \
+    ROW(route)                                                                                                         \
+    ROW(route_backward)                                                                                                \
+    ROW(dispatch)                                                                                                      \
+    ROW(gemm_experts)                                                                                                  \
+    ROW(combine)                                                                                                       \
+    ROW(combine_weights)                                                                                               \
     ROW(roof_memory)                                                                                                   \
     ROW(roof_arithmetic)
 

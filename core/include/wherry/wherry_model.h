@@ -130,6 +130,11 @@ typedef struct wherry_model_config {
     bool next_sentence;
     /* Values go beyond the range of f16: sessions of it are refused, and by default they are of bf16. */
     bool beyond_f16;
+    /* A mixture of experts: layers with (layer % experts_every) == 1 have so many feed-forwards without a gate or a
+     * bias of the first product, of which each token takes the chosen_experts whose scores are highest (of equal ones
+     * the first), by the softmax of all scores; experts_normalized: divided by the sum of those chosen. 0: none. */
+    uint32_t experts, chosen_experts, experts_every;
+    bool experts_normalized;
     /* Rotary positions that stretch (dynamic NTK): a text of more than rotary_trained tokens has the base rotary_base *
      * (rotary_dynamic * (its length / rotary_trained - 1) + 1)^(channels / (channels - 2)), by its own length, whatever
      * else is in the batch. Of layers of rotary_base alone. 0 and 0: bases are the same for all texts. */

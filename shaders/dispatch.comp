@@ -1,0 +1,44 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+/* The list of each expert's rows: POSITIONS [EXPERTS] the ends of their rows, and after them the rows, those of the first
+ * expert, the second, ..., each expert's in the tokens' order: token * CHOSEN + number, where IDS has it. So the list of
+ * an expert has the same order whatever else is in the batch, and nothing is padded. Twin of cl/dispatch.cl.
+ *
+ * A work-group per expert, which looks at all of IDS, each work-item at a stretch: how many are of experts before, and of
+ * this one; and, from where its own ones begin in the list, once more. Any LOCAL_SIZE is right. */
+#include "common.glsl"
+
+layout(constant_id = CONST_EXPERTS) const uint EXPERTS = 1;
+layout(constant_id = CONST_CHOSEN) const uint CHOSEN = 1;
+layout(constant_id = CONST_ROWS) const uint ROWS = HEADER_TOKENS;
+
+INPUT_OF(SLOT_BATCH, uint, batch);
+INPUT_OF(SLOT_IDS, uint, ids);
+OUTPUT_OF(SLOT_POSITIONS, uint, positions);
+
+shared uint before[LOCAL_SIZE], own[LOCAL_SIZE];
+
+void main()
+{
+    const uint expert = group_number(), rows = batch[ROWS] * CHOSEN;
+    const uint stretch = (rows + LOCAL_SIZE - 1) / LOCAL_SIZE;
+    const uint first = min(local_number() * stretch, rows), end = min(first + stretch, rows);
+    uint lower = 0, mine = 0;
+    for (uint row = first; row < end; row++) {
+        lower += ids[row] < expert ? 1 : 0;
+        mine += ids[row] == expert ? 1 : 0;
+    }
+    before[local_number()] = lower;
+    own[local_number()] = mine;
+    barrier();
+    uint at = 0, all = 0;
+    for (uint i = 0; i < LOCAL_SIZE; i++) {
+        at += before[i] + (i < local_number() ? own[i] : 0);
+        all += before[i] + own[i];
+    }
+    if (expert < EXPERTS) {
+        for (uint row = first; row < end; row++)
+            if (ids[row] == expert) positions[EXPERTS + at++] = row;
+        if (local_number() == 0) positions[expert] = all;
+    }
+}
