@@ -134,16 +134,31 @@ static size_t write_kept(const struct tokenizer *t, const struct tokens *all, si
     return template_write(cut ? &t->frame_form : &all_of_it, both, room, ids, types, places);
 }
 
+/* Scores of pairs that are cut before their second text would all be the same. */
+static bool check_cut(const struct tokenizer *t, const struct joined *j, const struct tokens *all, size_t max_tokens,
+                      struct error *e)
+{
+    if (!max_tokens || all->count <= max_tokens) return true;
+    size_t kept = max_tokens - t->frame_form.special, before = count_characters(j->text, j->first[1]);
+    if (kept && all->places[kept - 1].end > before) return true;
+    return fail(e, WHERRY_STATUS_TOO_LONG,
+                "max_tokens is %zu, which leaves nothing of the second text behind the question and the first: allow "
+                "more, or shorten these",
+                max_tokens);
+}
+
 static bool encode(const struct host *host, const struct tokenizer *t, const struct joined *j, size_t max_tokens,
                    int32_t *ids, int32_t *types, wherry_token_place *places, size_t *count, struct error *e)
 {
-    struct tokens all = {
-        .host = host, .placed = t->needs_places || places, .limit = max_tokens ? max_tokens : SIZE_MAX, .e = e};
+    struct tokens all = {.host = host,
+                         .placed = t->needs_places || places || max_tokens,
+                         .limit = max_tokens ? max_tokens : SIZE_MAX,
+                         .e = e};
     if (max_tokens && max_tokens < t->frame_form.special)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
                     "max_tokens is %zu, but the tokens at the end of a pair's template alone are %zu: allow more",
                     max_tokens, t->frame_form.special);
-    bool ok = tokenizer_text(host, t, j->text, j->bytes, &all);
+    bool ok = tokenizer_text(host, t, j->text, j->bytes, &all) && check_cut(t, j, &all, max_tokens, e);
     if (ok && places && all.count) post_processor_trim(&t->post, all.places, all.count);
     size_t room = ids ? *count : 0, total = ok ? write_kept(t, &all, max_tokens, room, ids, types, places) : 0;
     size_t written = total < room ? total : room;

@@ -41,6 +41,9 @@ def check_scores(model, golden, wanted, *on):
     cut = ("--max-tokens", str(golden["cut"]))
     close(rank(model, query, [golden["long"]], *cut, "--truncate", *on), wanted["cut"], (model, on, "cut"))
     run("rerank", "-m", model, "-Q", query, *cut, *on, text=golden["long"] + "\n", code=3, says="cut such texts")
+    if on[1] == "cpu":
+        run("rerank", "-m", model, "-Q", query, "--max-tokens", "20", "--truncate", *on, text=golden["long"] + "\n", code=3,
+            says="leaves nothing of the second text")
 
 
 def near(found, wanted, least, what):

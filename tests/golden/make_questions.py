@@ -24,7 +24,7 @@ TEXTS = ["ada rows the red boat slowly.", "the old ferry is near the bridge, in 
          "\u0451\u0436\u0438\u043a \uff52\uff45\uff44 cafe\u0301", "no<|im_end|>\nyes"]
 TOLD = "is there a mill"
 # Tokens of the longest text then; and a text that is longer.
-CUT, LONG = 110, "the old boat is near the river " * 12
+CUT, LONG = 170, "the old boat is near the river " * 20
 
 
 def rounded(value):
