@@ -55,13 +55,18 @@ sys.exit(not any(d["id"] == "vulkan:0" and d["compiles_only"] for d in json.load
 # One encoder layer of BERT-base, its heads of 64, 32, 128 and 80 channels: hidden and heads.
 shapes=("768 12" "768 24" "768 6" "640 8")
 phases=("--layers 1" "--layers 1 --train")
+# Other encoders: windows, gates, rotary positions, ALiBi, RMS norms, norms of heads, grouped heads; and weights of 8 bits.
+encoders=("modernbert-base --layers 1" "modernbert-base --layers 1 --train" "nomic-bert-base --layers 1"
+    "nomic-bert-base --layers 1 --train" "jina-base --layers 1" "jina-base --layers 1 --train" "qwen3-embedding-0.6b --layers 1"
+    "qwen3-embedding-0.6b --layers 1 --train" "embedding-gemma-300m --layers 1" "embedding-gemma-300m --layers 1 --train"
+    "gte-multilingual --layers 1" "bert-base --layers 1 --weights int8" "qwen3-embedding-0.6b --layers 1 --weights int8")
 # Of training whole models: between them they have all kernels of losses, optimizers, adapters and messages.
 trainers=("--layers 1 --task mlm --wire f16" "--layers 1 --task contrastive --optimizer lamb --lora 8 --wire f32"
     "--layers 1 --task scored --optimizer sgd")
 own=entropy,entropy_sum,entropy_backward,pick,take,pairs,loss,loss_sum,loss_backward,handover_take,handover_give
 own=$own,optimizer_add,optimizer_step,optimizer_sum,adapter_gradient,adapter_merge
 own=$own,bucket_add,bucket_scan,bucket_pack,bucket_sum,bucket_unpack
-[ "$quick" = no ] || shapes=("768 12" "640 8")
+[ "$quick" = no ] || { shapes=("768 12" "640 8") encoders=("${encoders[7]}"); }
 
 results=() tested=0 failed=0
 mkdir -p "$out"
@@ -80,6 +85,17 @@ for device in "${devices[@]}"; do
             results+=("$device=$file")
         else
             echo "FAILED: $device, $trainer"
+            failed=$((failed + 1))
+        fi
+    done
+    for encoder in "${encoders[@]}"; do
+        file=$out/${device/:/-}-${encoder//[^a-z0-9]/}.json
+        # shellcheck disable=SC2086 # words
+        if on "$device" timeout 600 "$build/wherry" prepare --config $encoder --dtype all --batch 4 --seq 512 --device vulkan:0 \
+            --cache "" --quiet --json -o "$file" </dev/null; then
+            results+=("$device=$file")
+        else
+            echo "FAILED: $device, $encoder"
             failed=$((failed + 1))
         fi
     done
@@ -120,6 +136,10 @@ if [ "$offline" = yes ]; then
             # shellcheck disable=SC2206 # words
             models+=(-- --config bert-base --hidden ${shape% *} --heads ${shape#* } $phase --plan all --dtype all --batch 4 --seq 512)
         done
+    done
+    for encoder in "${encoders[@]}"; do
+        # shellcheck disable=SC2206 # words
+        models+=(-- --config $encoder --dtype all --batch 4 --seq 512)
     done
     if [ "$quick" = yes ]; then
         models=(--kernels "attention,attention_backward,layernorm_backward,$own" -- --config bert-base --layers 1 --train --dtype f16

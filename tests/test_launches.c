@@ -269,7 +269,7 @@ static void check_cut(uint64_t groups, double pieces)
     assert_in_range(n, 1, LAUNCHES_MOST);
     if (pieces <= LAUNCHES_MOST / 2 && groups >= 2 * pieces && groups <= GRID_WIDTH) assert_true(n >= pieces);
     for (uint32_t i = 0; i < n; i++) {
-        const struct launch_range r = launch_range(&step, &grid, i);
+        const struct launch_part r = launch_part(&step, &grid, i);
         assert_int_equal(r.first, next);
         assert_int_equal(r.grid.z, 1);
         assert_true(r.first % GRID_WIDTH + r.grid.x <= GRID_WIDTH);

@@ -145,7 +145,7 @@ enum { EMPTY_WORDS = HEADER_WORDS + 8, LARGE_GRID = 65536 };
 
 /* The offset is where group_number() (cl/common.h) reads it; launches without one are as all drivers see most often. */
 bool opencl_launch(cl_command_queue queue, const struct prepared *p, const char *kernel,
-                   const struct launch_range *range, cl_event *event, struct error *e)
+                   const struct launch_part *range, cl_event *event, struct error *e)
 {
     const struct grid *grid = &range->grid;
     const size_t local[3] = {p->local, 1, 1}, global[3] = {grid->x * p->local, grid->y, grid->z},
@@ -173,8 +173,8 @@ static bool launch_first(struct backend_device *device, const struct step *step,
     cl_int code = clEnqueueReadBuffer(queue, memory, CL_TRUE, at, sizeof saved, saved, 0, NULL, NULL);
     if (!code) code = clEnqueueWriteBuffer(queue, memory, CL_TRUE, at, sizeof empty, empty, 0, NULL, NULL);
     if (code) return opencl_fail_running(e, code, "writing the empty batch");
-    const struct launch_range small = {.grid = {1, 1, 1}},
-                              large = {.grid = {(uint32_t)(LARGE_GRID / p->local + 1), 1, 1}};
+    const struct launch_part small = {.grid = {1, 1, 1}},
+                             large = {.grid = {(uint32_t)(LARGE_GRID / p->local + 1), 1, 1}};
     bool is_large = wants_large(device, step);
     bool ok = (!step->call->n_maps || opencl_maps_make(maps, queue, e)) &&
               (b->ready || opencl_launch(queue, p, step->kernel, &small, NULL, e)) &&

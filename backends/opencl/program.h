@@ -64,7 +64,7 @@ bool opencl_crossing_downloads(struct backend_device *device, struct slot *slot,
 bool opencl_crossing_finish(struct backend_device *device, struct slot *slot, struct error *e);
 
 bool opencl_launch(cl_command_queue queue, const struct prepared *p, const char *kernel,
-                   const struct launch_range *range, cl_event *event, struct error *e);
+                   const struct launch_part *range, cl_event *event, struct error *e);
 /* Memory for what a run transfers, on the slot's first use. */
 bool opencl_slot_make(struct backend_device *device, struct program *program, struct slot *slot, struct error *e);
 

@@ -59,7 +59,7 @@ static bool step_run(const struct program *program, int i, const struct run *run
         return product_run(program, i, &events, rows, launches, queue, e) || fail_in(e, step->name);
     }
     for (uint32_t launch = 0; launch < launches; launch++) {
-        const struct launch_range range = launch_range(step, grid, launch);
+        const struct launch_part range = launch_part(step, grid, launch);
         cl_event *event = launch + 1 == launches ? events.last : launch ? NULL : events.first;
         if (!opencl_launch(queue, p, step->kernel, &range, event, e)) return fail_in(e, step->name);
         if (launch + 1 < launches) TRY(submission_end(queue, e));

@@ -330,6 +330,8 @@ static bool copy_out(struct backend_device *d, struct buffer *b, uint64_t offset
 bool vulkan_buffer_write(struct backend_device *d, struct buffer *b, uint64_t offset, const void *data, uint64_t bytes,
                          struct error *e)
 {
+    /* What only compiles has no memory and runs nothing that would read it: trainers fill tables when they are made. */
+    if (d->inert) return true;
     mutex_enter(&d->copying);
     bool ok = copy_in(d, b, offset, data, bytes, e);
     mutex_leave(&d->copying);

@@ -34,7 +34,7 @@ static void barrier(struct backend_device *d, VkCommandBuffer commands, VkPipeli
 }
 
 static void step_record(struct backend_device *d, const struct program *p, VkCommandBuffer commands, int index,
-                        const struct launch_range *range)
+                        const struct launch_part *range)
 {
     const struct grid *grid = &range->grid;
     const struct step *step = &p->schedule->steps[index];
@@ -68,7 +68,7 @@ static void dispatch_record(struct backend_device *d, const struct program *p, V
                             const struct dispatch *dispatch, const struct grid *grids)
 {
     const int i = dispatch->step;
-    const struct launch_range range = launch_range(&p->schedule->steps[i], &grids[i], dispatch->part);
+    const struct launch_part range = launch_part(&p->schedule->steps[i], &grids[i], dispatch->part);
     if (p->barriers[i] && !dispatch->part) {
         barrier(d, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);

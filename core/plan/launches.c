@@ -46,9 +46,9 @@ uint32_t launch_count(const struct step *step, const struct grid *grid)
 
 uint32_t launch_count_most(const struct step *step) { return count_of(step, step_groups_most(step)); }
 
-struct launch_range launch_range(const struct step *step, const struct grid *grid, uint32_t index)
+struct launch_part launch_part(const struct step *step, const struct grid *grid, uint32_t index)
 {
-    struct launch_range range = {.grid = *grid};
+    struct launch_part range = {.grid = *grid};
     if (launch_count(step, grid) == 1) return range;
     const uint64_t groups = (uint64_t)grid->x * grid->y, first = (uint64_t)index * step->groups_most,
                    left = groups - first, own = left < step->groups_most ? left : step->groups_most;

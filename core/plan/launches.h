@@ -13,7 +13,7 @@ enum { LAUNCH_WHOLE = 0 };
 #define LAUNCH_DIVIDABLE UINT32_MAX
 
 /* Work-groups `first` and those behind it, by group_number() of the kernels. */
-struct launch_range {
+struct launch_part {
     struct grid grid;
     uint32_t first;
 };
@@ -31,6 +31,6 @@ uint64_t step_groups_most(const struct step *step);
 uint32_t launch_count(const struct step *step, const struct grid *grid);
 uint32_t launch_count_most(const struct step *step);
 /* Number `index` of them. */
-struct launch_range launch_range(const struct step *step, const struct grid *grid, uint32_t index);
+struct launch_part launch_part(const struct step *step, const struct grid *grid, uint32_t index);
 
 #endif
