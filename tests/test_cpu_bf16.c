@@ -298,7 +298,7 @@ static void test_refusals(void **state)
         OK(s.context, wherry_device_query(s.device, &limits));
         assert_true(limits.bf16);
         desc.training = &training;
-        expect_refused(&s, desc, "no training in bf16");
+        expect_refused(&s, desc, "does not train in bf16");
         desc.training = NULL;
         desc.layouts = "w_lin2=ui,active=ubj";
         expect_refused(&s, desc, "active=ubj");

@@ -350,6 +350,14 @@ static void takes_bf16(void **state)
             for (int n = 0; n < 2 * TINY_HIDDEN; n++) assert_float_equal(got[n], want[n], 0.02f);
             wherry_session_destroy(session);
         }
+        const wherry_training_desc training = {.struct_size = sizeof training};
+        const wherry_session_desc desc = {
+            .struct_size = sizeof desc, .max_tokens = 16, .tuning = "", .training = &training};
+        wherry_session *session;
+        assert_int_equal(wherry_session_create(m.context, m.device, m.model, &desc, &session), 0);
+        assert_int_equal(wherry_session_query(session, &plan), 0);
+        assert_int_equal(plan.dtype, i == 1 ? WHERRY_DTYPE_BF16 : WHERRY_DTYPE_F16);
+        wherry_session_destroy(session);
         model_end(&m);
     }
 }
