@@ -189,11 +189,8 @@ static bool group_closed(const struct graph *g, const struct group *group)
  * after is another row's. */
 static bool row_has_product(const struct graph *g, const struct plan_row *row, const struct group *group)
 {
-    bool experts = !strcmp(row->kernel, "gemm_experts"), product = !experts && strcmp(row->kernel, "gemm");
-    for (int i = 0; i < group->count; i++) {
-        const struct op_kind *kind = g->ops[group->ops[i]].kind;
-        product |= kind == (experts ? &kind_experts : &kind_contract);
-    }
+    bool product = strcmp(row->kernel, "gemm") && strcmp(row->kernel, "gemm_experts");
+    for (int i = 0; i < group->count; i++) product |= !strcmp(g->ops[group->ops[i]].kind->kernel, row->kernel);
     return product;
 }
 
