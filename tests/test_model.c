@@ -329,8 +329,8 @@ static void checks_other_configs(void **state)
          "\"intermediate_size\": 8, \"prenorm\": 1}",
          WHERRY_STATUS_BAD_FORMAT, "\"prenorm\" is neither true nor false"},
         {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
-         "\"intermediate_size\": 8, \"num_experts\": 8}",
-         WHERRY_STATUS_UNSUPPORTED, "mixtures of experts are not supported"},
+         "\"intermediate_size\": 8, \"num_experts\": 8, \"moe_every_n_layers\": 2}",
+         WHERRY_STATUS_UNSUPPORTED, "the feed-forward has a gate: experts are supported without"},
         {"{\"model_type\": \"nomic_bert\", \"num_hidden_layers\": 1, \"hidden_size\": 16, \"num_attention_heads\": 2, "
          "\"intermediate_size\": 8, \"activation_function\": \"gelu\"}",
          WHERRY_STATUS_UNSUPPORTED, "the activation_function \"gelu\" is not supported"},
