@@ -2,10 +2,11 @@
 """Makes what tests/test_architectures.c compares with: for each architecture several tiny models, whose weights are a
 function of their names (tests/model_files.h, tiny_value), run by transformers in float64.
 
-usage: make_architectures.py [--later]   (writes architectures.json and architectures.safetensors beside itself; with
---later what later_models.py has anew and the rest as it was)
+usage: make_architectures.py [--later | --bf16]   (writes architectures.json and architectures.safetensors beside itself;
+with --later what later_models.py has anew and the rest as it was; with --bf16 nothing but each model's "bf16")
 
-architectures.json has a model's config.json and the names and shapes of its tensors, as transformers gives them;
+architectures.json has a model's config.json and the names and shapes of its tensors, as transformers gives them, and as
+"bf16" what storing in bf16 costs there: the least cosine of a token's vector with that in float64;
 architectures.safetensors its batches and what comes out: NAME/ids, NAME/types, NAME/offsets, NAME/y [tokens, hidden],
 NAME/pooled [sequences, hidden] where there is a pooler; of models for training NAME/dy [sequences, hidden], the loss
 gradient of the mean of each sequence's tokens, and NAME/d.TENSOR.
@@ -257,6 +258,44 @@ def train(arrays, name, model, random, batch, names_of):
         arrays["%s/d.%s" % (name, parameter)] = gradient
 
 
+def cost_of_bf16(model, batch):
+    """The least cosine of a token's vector when the same classes have weights and results in bf16."""
+    with torch.no_grad():
+        exact = run(model, *batch)
+        narrow = run(model.to(torch.bfloat16), *batch)
+    return min(torch.nn.functional.cosine_similarity(a.last_hidden_state[0], b.last_hidden_state[0].double(), dim=1).min().item()
+               for a, b in zip(exact, narrow))
+
+
+def first_batch(random, config, padding):
+    unmoved = (hf.BertConfig, hf.DistilBertConfig, hf.ElectraConfig, hf.NomicBertConfig)
+    offset = 0 if isinstance(config, unmoved) else config.pad_token_id + 1
+    return make_batch(random, config, padding, [1, 7, 20, config.max_position_embeddings - offset])
+
+
+def later_batch(m, random, config):
+    lengths = m.lengths or ([1, 9, 12] if m.name.startswith("train-") else [1, 7, 20, config.max_position_embeddings])
+    return make_batch(random, config, False, lengths)
+
+
+def add_bf16(described):
+    """To each description of a model that is not there to be trained, whose text is made as make_first and make_later do."""
+    torch.set_num_threads(1)
+    first, later, costs = np.random.default_rng(20), np.random.default_rng(24), {}
+    for name, config_class, model_class, sizes, _, _, padding in MODELS + LATER:
+        model, _ = make_model(config_class, model_class, sizes)
+        costs[name] = cost_of_bf16(model, first_batch(later if name.startswith("nomic") else first, model.config, padding))
+    for m in later_models.MODELS:
+        model, _ = make_model(m.config, m.model, m.sizes)
+        random = m.random()
+        if m.change:
+            m.change(getattr(model, model.base_model_prefix, model))
+        costs[m.name] = cost_of_bf16(model, later_batch(m, random, model.config))
+    for description in described:
+        if description["name"] in costs:
+            description["bf16"] = round(costs[description["name"]], 6)
+
+
 def make_first(described, arrays):
     random = first = np.random.default_rng(20)
     later = np.random.default_rng(24)
@@ -267,9 +306,7 @@ def make_first(described, arrays):
             random = later
         if name.endswith("-published"):
             tensors = publish(model, tensors)
-        offset = 0 if config_class in (hf.BertConfig, hf.DistilBertConfig, hf.ElectraConfig, hf.NomicBertConfig) else config.pad_token_id + 1
-        usable = config.max_position_embeddings - offset
-        ids, kinds, types = make_batch(random, config, padding, [1, 7, 20, usable])
+        ids, kinds, types = first_batch(random, config, padding)
         with torch.no_grad():
             outputs = run(model, ids, kinds, types)
         described.append(describe(name, model, tensors, dtype, sharded))
@@ -294,8 +331,7 @@ def make_later(m, described, arrays):
         tensors = publish(model, tensors, m.names)
     if m.change:
         m.change(getattr(model, model.base_model_prefix, model))
-    lengths = m.lengths or ([1, 9, 12] if trained else [1, 7, 20, model.config.max_position_embeddings])
-    batch = make_batch(random, model.config, False, lengths)
+    batch = later_batch(m, random, model.config)
     description = describe(m.name, model, tensors, m.dtype, m.sharded)
     if getattr(model.config, "num_labels", 2) != 2:
         description["config"]["num_labels"] = model.config.num_labels
@@ -317,19 +353,21 @@ def make_later(m, described, arrays):
 def main():
     described, arrays = [], {}
     later = later_models.MODELS + later_models.TRAINED
-    names = {m.name for m in later}
-    if sys.argv[1:] == ["--later"]:
+    kept = {m.name for m in later} if sys.argv[1:] == ["--later"] else set()
+    if sys.argv[1:] in (["--later"], ["--bf16"]):
         with open(os.path.join(HERE, "architectures.json"), encoding="utf-8") as file:
-            described = [d for d in json.load(file) if d["name"] not in names]
+            described = [d for d in json.load(file) if d["name"] not in kept]
         arrays = {key: value for key, value in load_file(os.path.join(HERE, "architectures.safetensors")).items()
-                  if key.split("/")[0] not in names}
+                  if key.split("/")[0] not in kept}
     else:
         make_first(described, arrays)
-    for m in later:
-        make_later(m, described, arrays)
+    if sys.argv[1:] != ["--bf16"]:
+        for m in later:
+            make_later(m, described, arrays)
+        save_file(arrays, os.path.join(HERE, "architectures.safetensors"))
+    add_bf16(described)
     with open(os.path.join(HERE, "architectures.json"), "w", encoding="utf-8") as file:
         file.write("[\n" + ",\n".join(json.dumps(d, separators=(",", ":")) for d in described) + "\n]\n")
-    save_file(arrays, os.path.join(HERE, "architectures.safetensors"))
 
 
 if __name__ == "__main__":
