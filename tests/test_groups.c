@@ -276,6 +276,8 @@ static void test_one(void **state)
     EXPECT_OK(wherry_device_open(context, c->device, &device));
     EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
     uint32_t most = batch.offsets[batch.sequences] + 9; /* limits are not the batch's own size */
+    /* PoCL compiles a kernel anew for each kind of grid: test_launches has launches in pieces there. */
+    bool whole = !strncmp(c->device, "opencl", 6) && device->backend->limits(device->handle)->cpu;
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = s->tokens ? s->tokens : most,
                                 .max_sequences = batch.sequences + 2,
@@ -286,7 +288,7 @@ static void test_one(void **state)
                                 .keep_intermediates = true,
                                 .kernels = c->gemm ? c->gemm : support_kernels(c->device),
                                 .layouts = *c->layouts ? c->layouts : NULL,
-                                .max_launch_ms = s->cut ? 1e-6 : 0,
+                                .max_launch_ms = s->cut && !whole ? 1e-6 : 0,
                                 .weights = c->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT};
     if (s->vocabulary) desc.output = s->vocabulary;
     if (s->labels) desc.output = s->head_activation ? WHERRY_OUTPUT_CLASSES : WHERRY_OUTPUT_TOKEN_CLASSES;
