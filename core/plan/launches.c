@@ -15,7 +15,7 @@ bool call_divides(const struct call *call)
 uint32_t launch_groups(uint64_t groups, double launches)
 {
     const double most = launches < LAUNCHES_MOST ? launches : LAUNCHES_MOST;
-    if (groups < 2 || !(most > 1)) return LAUNCH_DIVIDABLE;
+    if (groups < 2 || !(most > 1)) return LAUNCH_WHOLE;
     uint64_t wanted = (uint64_t)((double)groups / most);
     /* At most LAUNCHES_MOST, whatever is rounded. */
     if (wanted < divide_up(groups, LAUNCHES_MOST)) wanted = divide_up(groups, LAUNCHES_MOST);
@@ -34,8 +34,7 @@ uint64_t step_groups_most(const struct step *step)
 
 static uint32_t count_of(const struct step *step, uint64_t groups)
 {
-    if (step->groups_most == LAUNCH_WHOLE || step->groups_most == LAUNCH_DIVIDABLE || groups <= step->groups_most)
-        return 1;
+    if (step->groups_most == LAUNCH_WHOLE || groups <= step->groups_most) return 1;
     return (uint32_t)divide_up(groups, step->groups_most);
 }
 

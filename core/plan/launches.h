@@ -7,10 +7,7 @@
 
 enum { LAUNCHES_MOST = 1024 }; /* of one step */
 
-/* step.groups_most of steps that are launched whole, and whose kernel need not be one that can be divided; of those
- * that may yet be divided. */
-enum { LAUNCH_WHOLE = 0 };
-#define LAUNCH_DIVIDABLE UINT32_MAX
+enum { LAUNCH_WHOLE = 0 }; /* step.groups_most of steps that are launched whole */
 
 /* Work-groups `first` and those behind it, by group_number() of the kernels. */
 struct launch_part {

@@ -25,17 +25,18 @@ bool launches_resolve(struct wherry_session *s, double max_launch_ms, struct err
 }
 
 /* Sessions that measure (`part`) have their kernels whole. */
-bool launches_doubtful(struct wherry_session *s)
+static bool is_doubtful(const struct wherry_session *s, const struct step *step)
 {
-    const double flops = s->max_launch_seconds * slow_speed(s->device->info.type);
-    bool any = false;
-    for (int i = 0; i < s->n_calls && s->max_launch_seconds > 0 && !s->part; i++) {
-        struct step *step = &s->steps[i];
-        if (step->flops <= flops || step_groups_most(step) < 2 || !call_divides(step->call)) continue;
-        step->groups_most = LAUNCH_DIVIDABLE;
-        any = true;
-    }
-    return any;
+    return s->max_launch_seconds > 0 && !s->part &&
+           step->flops > s->max_launch_seconds * slow_speed(s->device->info.type) && step_groups_most(step) > 1 &&
+           call_divides(step->call);
+}
+
+bool launches_doubtful(const struct wherry_session *s)
+{
+    for (int i = 0; i < s->n_calls; i++)
+        if (is_doubtful(s, &s->steps[i])) return true;
+    return false;
 }
 
 /* Layers have the same kernels: what the slowest of them took counts for all, so that they are divided alike. */
@@ -70,7 +71,7 @@ static bool measure(struct wherry_session *s, double *rates, struct error *e)
         double least = enough_seconds;
         for (int i = 0; i < s->n_calls; i++) {
             const double took = rates[i] * call_units(s, &shape, i);
-            if (s->steps[i].groups_most && seconds_of(s, rates, i) > s->max_launch_seconds && took < least)
+            if (is_doubtful(s, &s->steps[i]) && seconds_of(s, rates, i) > s->max_launch_seconds && took < least)
                 least = took;
         }
         if (enough || least >= enough_seconds) return true;
@@ -84,7 +85,7 @@ bool launches_divide(struct wherry_session *s, bool *any, struct error *e)
     *any = false;
     for (int i = 0; ok && i < s->n_calls; i++) {
         struct step *step = &s->steps[i];
-        const double seconds = step->groups_most ? seconds_of(s, rates, i) : 0;
+        const double seconds = is_doubtful(s, step) ? seconds_of(s, rates, i) : 0;
         if (seconds <= s->max_launch_seconds) continue;
         step->groups_most = launch_groups(step_groups_most(step), seconds / s->max_launch_seconds);
         const uint32_t launches = launch_count_most(step);

@@ -6,9 +6,8 @@
 
 /* Takes wherry_session_desc.max_launch_ms. */
 bool launches_resolve(struct wherry_session *s, double max_launch_ms, struct error *e);
-/* Whether some of a session's steps may take longer than the bound, on a slow device at its limits: those can be
- * divided from then on. */
-bool launches_doubtful(struct wherry_session *s);
+/* Whether some of a session's steps may take longer than the bound, on a slow device at its limits. */
+bool launches_doubtful(const struct wherry_session *s);
 /* Measures the calls by the session's program (calls_measure), and divides those that take longer; `any`: there are
  * some, which the notes tell. The program does not know of it: it is made anew. */
 bool launches_divide(struct wherry_session *s, bool *any, struct error *e);

@@ -155,9 +155,11 @@ static bool make_program(struct wherry_session *s, bool executes, wherry_progres
     if (!measured) return true;
     TRY(launches_divide(s, &divided, e));
     if (portions && !divided) return true;
-    struct program_info again; /* its kernels are compiled */
+    const uint32_t compiled = made->compiled;
     s->device->backend->program_destroy(s->device->handle, s->program);
-    return record(s, portions, NULL, NULL, &again, e);
+    TRY(record(s, portions, NULL, NULL, made, e));
+    made->compiled += compiled; /* those of divided steps anew, for an API that has another form of them */
+    return true;
 }
 
 bool session_prepare(struct wherry_session *s, wherry_progress progress, void *user, wherry_prepare_info *info,
