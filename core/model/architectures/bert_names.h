@@ -21,9 +21,11 @@
         SIZE(feed_forward, 0, "intermediate_size"), SIZE(vocabulary, 0, "vocab_size"),                                 \
         SIZE(positions, 512, "max_position_embeddings")
 
-#define BERT_EMBEDDINGS                                                                                                \
-    [WEIGHT_WORD] = {"embeddings.word_embeddings"}, [WEIGHT_POSITION] = {"embeddings.position_embeddings"},            \
-    [WEIGHT_EMBED_GAMMA] = {"embeddings.LayerNorm"}, [WEIGHT_EMBED_BETA] = {"embeddings.LayerNorm"}
+#define BERT_WORDS                                                                                                     \
+    [WEIGHT_WORD] = {"embeddings.word_embeddings"}, [WEIGHT_EMBED_GAMMA] = {"embeddings.LayerNorm"},                   \
+    [WEIGHT_EMBED_BETA] = {"embeddings.LayerNorm"}
+
+#define BERT_EMBEDDINGS BERT_WORDS, [WEIGHT_POSITION] = {"embeddings.position_embeddings"}
 
 #define BERT_SEGMENTS [WEIGHT_TYPE] = {"embeddings.token_type_embeddings"}
 
@@ -45,6 +47,10 @@
     [WEIGHT_VOCABULARY_DENSE] = {dense_}, [WEIGHT_VOCABULARY_DENSE_BIAS] = {dense_},                                   \
     [WEIGHT_VOCABULARY_GAMMA] = {norm_}, [WEIGHT_VOCABULARY_BETA] = {norm_}, [WEIGHT_VOCABULARY_BIAS] = {bias_},       \
     [WEIGHT_VOCABULARY_TABLE] = {table_}
+
+#define BERT_VOCABULARY                                                                                                \
+    VOCABULARY("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions",            \
+               "cls.predictions.decoder")
 
 #define BERT_NEXT [WEIGHT_NEXT] = {"cls.seq_relationship"}, [WEIGHT_NEXT_BIAS] = {"cls.seq_relationship"}
 

@@ -96,9 +96,8 @@ static void gte_write(const wherry_model_config *config, json_t *json, bool *ok)
     .head = {.activation = WHERRY_HEAD_TANH}
 
 #define GTE_SHARED                                                                                                     \
-    [WEIGHT_WORD] = {"embeddings.word_embeddings"}, [WEIGHT_EMBED_GAMMA] = {"embeddings.LayerNorm"},                   \
-    [WEIGHT_EMBED_BETA] = {"embeddings.LayerNorm"}, [WEIGHT_LIN2] = {"mlp.down_proj"},                                 \
-    [WEIGHT_LIN2_BIAS] = {"mlp.down_proj"}, BERT_SEGMENTS, BERT_POOLER, BERT_CLASSIFIER
+    BERT_WORDS, BERT_SEGMENTS, [WEIGHT_LIN2] = {"mlp.down_proj"}, [WEIGHT_LIN2_BIAS] = {"mlp.down_proj"}, BERT_POOLER, \
+                               BERT_CLASSIFIER
 
 #define GTE(name_, layers_, hidden_, heads_, feed_forward_, vocabulary_, types_, base_, factor_)                       \
     {                                                                                                                  \
