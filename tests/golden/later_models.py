@@ -462,9 +462,10 @@ MIXTURES = [
            "activation_function": "gelu_new"}, "BF16", True),
 ]
 MIXTURES_TRAINED = [
-    Later("train-mixture", MixtureConfig, NomicMixtureModel, {**SIZES, **SMALL}),
+    Later("train-mixture", MixtureConfig, NomicMixtureModel,
+          {**SIZES, **SMALL, "intermediate_size": 8, "num_experts": 6}),
     Later("train-mixture-normalized", MixtureConfig, NomicMixtureModel,
-          {**SIZES, **SMALL, "num_experts": 5, "moe_top_k": 3, "moe_normalize_expert_weights": True}),
+          {**SIZES, **SMALL, "intermediate_size": 8, "num_experts": 5, "moe_top_k": 3, "moe_normalize_expert_weights": True}),
 ]
 
 MODELS = GTE + MODERN + JINA + FLASH + QWEN + GEMMA + DYNAMIC + CODE + MIXTURES
