@@ -7,7 +7,10 @@
  * One work-group per tile, columns fastest. A tile has rows of one expert: which, and which of its rows, it counts from
  * the ends of the experts' rows, so that nothing is padded but an expert's last tile; there are at most EXPERTS tiles
  * more than rows / TILE_M. Rows are gathered where they lie, and a row's sums are chains of fma over ascending k: neither
- * depends on what else is in the batch. SUM also stores what goes into the activation. */
+ * depends on what else is in the batch. SUM also stores what goes into the activation.
+ *
+ * On a batch of no rows, a driver's first launch (backends/opencl/program.c), no list was made: whatever lies in its
+ * place is not read. */
 #define UNROLL_K _Pragma("unroll 2")
 #include "tile.h"
 #include "formulas.h"
@@ -41,6 +44,9 @@
 #endif
 #ifndef SUM
 #define SUM 0
+#endif
+#ifndef ROWS
+#define ROWS HEADER_TOKENS
 #endif
 
 #define OF_ROWS (FORM == GEMM_TN) /* what is summed over */
@@ -122,6 +128,7 @@ void gemm_experts(BATCH_ARGUMENT
 )
 /* clang-format on */
 {
+    BEGIN_OF(uint, batch);
     BEGIN(x);
     BEGIN(w);
     BEGIN_OF(uint, ids);
@@ -153,7 +160,7 @@ void gemm_experts(BATCH_ARGUMENT
     const uint row0 = place * TILE_M, rows = end - begin;
     const uint end_m = OF_ROWS ? M : rows, depth = OF_ROWS ? rows : K;
     __global const uint *list = ids + EXPERTS + begin;
-    if (expert < EXPERTS) {
+    if (expert < EXPERTS && batch[ROWS] > 0) {
         uint block_at[BLOCKS], block_row[BLOCKS * 4], block_to[BLOCKS];
         int block_rows[BLOCKS];
         UNROLL
