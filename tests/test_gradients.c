@@ -183,6 +183,25 @@ static void test_distances(void **unused)
         }
 }
 
+/* Some layers that keep the least before others that do not: what one makes again another may read. */
+static void test_least_layers(void **unused)
+{
+    (void)unused;
+    for (int flash = 0; flash < 2; flash++)
+        for (int slopes = 0; slopes < 2; slopes++)
+            for (int least = 1; least < 3; least++) {
+                wherry_model_config config = small_config(WHERRY_ACTIVATION_GELU, flash == slopes);
+                config.layers = 3;
+                check_all(&(struct graph_options){.config = &config,
+                                                  .pool = WHERRY_POOL_MEAN,
+                                                  .training = true,
+                                                  .dropout = 0.2f,
+                                                  .flash = flash,
+                                                  .slopes = slopes,
+                                                  .least_layers = least});
+            }
+}
+
 /* Norms of each kind, without their biases, and without the first and the embeddings' own. */
 static void test_norms(void **unused)
 {
@@ -419,11 +438,11 @@ static void test_modules(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stacks),   cmocka_unit_test(test_distances),      cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_grouped),  cmocka_unit_test(test_wide),           cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_policies), cmocka_unit_test(test_products_apart), cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_heads),    cmocka_unit_test(test_classes),        cmocka_unit_test(test_modules),
-        cmocka_unit_test(test_mixtures),
+        cmocka_unit_test(test_stacks),  cmocka_unit_test(test_distances), cmocka_unit_test(test_least_layers),
+        cmocka_unit_test(test_norms),   cmocka_unit_test(test_grouped),   cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_masks),   cmocka_unit_test(test_policies),  cmocka_unit_test(test_products_apart),
+        cmocka_unit_test(test_orders),  cmocka_unit_test(test_heads),     cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_modules), cmocka_unit_test(test_mixtures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,6 +200,69 @@ static void planned_is_made(void **state)
     }
 }
 
+/* ---- memory within a budget ---- */
+
+/* 0: it does not fit. */
+static uint64_t bytes_with(struct setup *s, uint32_t least, uint64_t budget)
+{
+    const wherry_training_desc training = {.struct_size = sizeof training, .least_layers = least};
+    wherry_session_desc session = s->session;
+    wherry_train_memory memory = {.struct_size = sizeof memory};
+    static wherry_cost groups[GROUPS_MOST];
+    size_t count = GROUPS_MOST, parts[WHERRY_TRAIN_PARTS];
+    session.training = &training;
+    session.memory_budget = budget;
+    wherry_status status =
+        wherry_trainer_plan(context, s->device, s->model, &session, &s->desc, 0, &memory, groups, &count, parts);
+    assert_true(status == WHERRY_STATUS_OK || status == WHERRY_STATUS_OUT_OF_DEVICE_MEMORY);
+    return status ? 0 : memory.total;
+}
+
+/* Of the third step. */
+static double loss_within(struct setup *s, uint64_t budget)
+{
+    wherry_step_result result = {.struct_size = sizeof result};
+    s->session.memory_budget = budget;
+    trainer_open(s);
+    const wherry_targets *targets = s->step.targets.labels ? &s->step.targets : NULL;
+    for (int k = 0; k < 3; k++) EXPECT_OK(wherry_trainer_step(s->trainer, s->step.batches, 1, targets, &result));
+    return result.loss;
+}
+
+/* As few layers as are enough keep the least; without room for that nothing is made. Training stays what it is. */
+static void within_a_budget(void **state)
+{
+    (void)state;
+    const char *device = strchr(devices[0], ':') ? "reference" : devices[0];
+    struct setup s;
+    setup_open(device, "classes", WHERRY_OPTIMIZER_ADAMW, WHERRY_DTYPE_F32, &s);
+    const uint32_t layers = s.model->info.config.layers;
+    const uint64_t none = bytes_with(&s, 0, 0), one = bytes_with(&s, 1, 0), all = bytes_with(&s, layers, 0);
+    assert_true(layers >= 2 && none > one && one > all && all > 0);
+    assert_int_equal(bytes_with(&s, 0, none), none);
+    assert_int_equal(bytes_with(&s, 0, none - 1), one);
+    assert_int_equal(bytes_with(&s, 0, one), one);
+    assert_true(bytes_with(&s, 0, one - 1) < one);
+    assert_int_equal(bytes_with(&s, 0, all), all);
+    assert_int_equal(bytes_with(&s, 0, all - 1), 0);
+    assert_non_null(strstr(wherry_last_error(context), "make batches smaller"));
+    const double loss = loss_within(&s, 0);
+    assert_int_equal(s.trainer->training.least_layers, 0);
+    setup_close(&s);
+
+    setup_open(device, "classes", WHERRY_OPTIMIZER_ADAMW, WHERRY_DTYPE_F32, &s);
+    const double again = loss_within(&s, one);
+    assert_int_equal(s.trainer->training.least_layers, 1);
+    assert_int_equal(buffers_of(s.trainer), one);
+    bool noted = false;
+    const char *note;
+    for (size_t n = 0; (note = wherry_session_note(s.trainer->session, n)) != NULL; n++)
+        noted = noted || strstr(note, "1 of ") == note;
+    assert_true(noted);
+    assert_true(fabs(again - loss) <= 1e-6 * fabs(loss));
+    setup_close(&s);
+}
+
 static void refuses(void **state)
 {
     (void)state;
@@ -221,9 +284,8 @@ int main(void)
 {
     if (!devices_open()) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_times),
-        cmocka_unit_test(makes_the_same_steps),
-        cmocka_unit_test(planned_is_made),
+        cmocka_unit_test(has_times),       cmocka_unit_test(makes_the_same_steps),
+        cmocka_unit_test(planned_is_made), cmocka_unit_test(within_a_budget),
         cmocka_unit_test(refuses),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

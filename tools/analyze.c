@@ -43,9 +43,9 @@ static int describe(struct analysis *a)
     if (options->model && options->config) return complain(EXIT_USAGE, "give --model or --config, not both");
     if (!config_name(options) && (options->hidden || options->heads || options->feed_forward))
         return complain(EXIT_USAGE, "--hidden, --heads and --feed-forward change a --config; a --model has its own");
-    if (!options->train &&
-        (options->ranks.count || options->link || options->copy || options->measured || options->wire))
-        return complain(EXIT_USAGE, "--ranks, --link, --copy, --wire and --measured go with --train");
+    if (!options->train && (options->ranks.count || options->link || options->copy || options->measured ||
+                            options->wire || options->memory_budget))
+        return complain(EXIT_USAGE, "--ranks, --link, --copy, --wire, --measured and --memory-budget go with --train");
     if (options->training && options->inference)
         return complain(EXIT_USAGE, "give --training or --inference, not both");
     if (options->layer && options->encoder) return complain(EXIT_USAGE, "give --layer or --encoder, not both");

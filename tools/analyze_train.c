@@ -71,7 +71,8 @@ static int analyze(struct train_analysis *a)
     if (options.layouts || options.dot || options.fuse || options.split || options.paper || options.all ||
         options.layer || options.encoder || options.inference)
         return complain(EXIT_USAGE, "--train goes with --model or --config, --task, --optimizer, --batch, --seq, "
-                                    "--dtype, --plan, --save, --dropout, --device-spec and --json");
+                                    "--dtype, --plan, --save, --dropout, --memory-budget, --device-spec and "
+                                    "--json");
     if (options.plan == PLAN_ALL) return complain(EXIT_USAGE, "--train plans one plan: name it");
     if (!options.ranks.count && (options.link || options.copy || options.measured || options.wire))
         return complain(EXIT_USAGE, "--link, --copy, --wire and --measured go with --ranks");

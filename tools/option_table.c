@@ -362,8 +362,9 @@ const struct option option_table[] = {
     {"seed", 0, BENCH | BENCH_TRAIN | BENCH_LAYOUTS | LATENCY | VERIFY | LAYER | PIECES | TUNE, COUNT, AT(seed), "N", 1,
      4294967295.0, "of random weights and token ids, and of what is drawn (default 1)"},
     {"nearest", 0, DEMO, COUNT, AT(nearest), "N", 1, 1000, "sentences to show with their nearest (default 6)"},
-    {"memory-budget", 0, SESSIONS | PIECES | PREPARE, SIZE, AT(memory_budget), "BYTES", 1, 1.8e19,
-     "device memory to stay within; K, M, G, T after the number are powers of 1024 (default: what there is)"},
+    {"memory-budget", 0, SESSIONS | PIECES | PREPARE | ANALYZE, SIZE, AT(memory_budget), "BYTES", 1, 1.8e19,
+     "device memory to stay within, of training all that it takes; K, M, G, T after the number are powers of 1024 "
+     "(default: what there is)"},
     {"cache", 0, SESSIONS | PIECES | ROOF | BENCH_LAYOUTS | PREPARE | COMPILE, TEXT, AT(cache), "DIR", 0, 0,
      "folder of compiled kernels; \"\" keeps none (default: the user's cache folder)"},
     {"json", 'j', RECORDS, FLAG, AT(json), NULL, 0, 0, "the same as --format json"},

@@ -173,6 +173,7 @@ static bool analyze(struct wherry_analysis *a, const wherry_analysis_desc *desc,
                                     .dropout = training ? training->dropout : 0,
                                     .qkv_parts = training ? training->qkv_products : 0,
                                     .save = training ? training->save : WHERRY_SAVE_DEFAULT,
+                                    .least_layers = training ? (int)training->least_layers : 0,
                                     .flash = !strcmp(name, "flash"),
                                     .int8 = desc->weights == WHERRY_WEIGHTS_INT8};
     if (!desc->batch || !desc->length || (uint64_t)desc->batch * desc->length >= UINT32_MAX)

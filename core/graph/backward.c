@@ -407,5 +407,5 @@ void builder_backward(struct builder *b)
     }
     host_free(g->host, w.gradient);
     host_free(g->host, w.forward);
-    if (b->ok && b->options->save == WHERRY_SAVE_LEAST) builder_keep_least(b);
+    if (b->ok) builder_keep_least(b);
 }

@@ -232,7 +232,8 @@ static const struct op_kind *row_kind(const struct builder *b, const struct op_r
 static bool row_there(const struct builder *b, const struct op_row *row, int layer)
 {
     if (row->mixed == (layer_mixed(b->options->config, layer) ? SINGLE : MIXED)) return false;
-    if (row->when == WHEN_SLOPES) return b->options->training && b->options->slopes && row_kind(b, row);
+    if (row->when == WHEN_SLOPES)
+        return b->options->training && b->options->slopes && layer >= b->options->least_layers && row_kind(b, row);
     bool flash = b->options->training && b->options->flash;
     int parts = b->options->qkv_parts > 1 ? (int)b->options->qkv_parts : 1;
     if (row->role == HEADS_NORM && (row->kind == &kind_wide_norm) != b->options->config->wide_norms) return false;

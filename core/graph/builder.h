@@ -156,7 +156,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
 int builder_head(struct builder *b, int x);
 /* The backward pass of everything that is there, after it (backward.c). */
 void builder_backward(struct builder *b);
-/* Recomputes what the backward pass reads and what follows, row by row, from the rest: fewest bytes are kept
+/* In layers that keep the least, recomputes what the backward pass reads and what follows, row by row, from the rest
  * (recompute.c). */
 void builder_keep_least(struct builder *b);
 /* A copy of a tensor for the operator that recomputes it; its name ends in "_again". */

@@ -414,7 +414,8 @@ struct graph_options {
     bool training;      /* with the backward pass */
     float dropout;      /* training: > 0: the four dropouts are there */
     bool flash;         /* training: attention's backward pass recomputes the weights instead of reading them */
-    wherry_save save;   /* training: what is kept for the backward pass, not DEFAULT */
+    wherry_save save;   /* training: what is kept for the backward pass */
+    int least_layers;   /* training, DEFAULT: the first so many layers keep the least */
     uint32_t qkv_parts; /* 0 or 1: Q, K, V as one product; 2: Q and K as one; 3: three products */
     struct layout_choice layout;
     bool bf16;       /* weights of products are stored so */

@@ -1,4 +1,4 @@
-/* What the backward pass recomputes instead of reading what the forward pass made. */
+/* What the backward pass recomputes instead of reading what the forward pass made, of layers that keep the least. */
 #include <string.h>
 
 #include "graph/builder.h"
@@ -58,11 +58,17 @@ static int recompute(struct builder *b, int tensor, int *at)
     return copy;
 }
 
+static bool keeps_least(const struct graph_options *options, const struct op *o)
+{
+    return options->save == WHERRY_SAVE_LEAST || (o->layer >= 0 && o->layer < options->least_layers);
+}
+
 /* The last made first, so that what it follows from is still counted as kept. */
 void builder_keep_least(struct builder *b)
 {
     struct graph *g = b->g;
     for (int o = g->n_forward - 1; o >= 0 && b->ok; o--) {
+        if (!keeps_least(b->options, &g->ops[o])) continue;
         int tensor = g->ops[o].out[0], at = first_reader(g, tensor);
         if (at < 0 || g->tensors[tensor].output || !follows(g, tensor)) continue;
         int copy = recompute(b, tensor, &at);

@@ -49,6 +49,7 @@ static bool kernels_check(const char *kernels, struct error *e)
 static bool resolve_training(const wherry_training_desc *desc, const char *plan, struct graph_options *options,
                              struct error *e)
 {
+    const uint32_t layers = options->config->layers;
     if (!desc) return true;
     if (desc->struct_size != sizeof *desc)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "wherry_training_desc.struct_size is %u, this library's is %zu",
@@ -61,7 +62,12 @@ static bool resolve_training(const wherry_training_desc *desc, const char *plan,
     if (desc->qkv_products > 3)
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "qkv_products is %u: there are three of them at most",
                     desc->qkv_products);
+    if (desc->least_layers > layers || (desc->least_layers && desc->save))
+        return fail(e, WHERRY_STATUS_INVALID_ARGUMENT,
+                    "least_layers is %u: it is at most the number of layers, %u, and goes with WHERRY_SAVE_DEFAULT",
+                    desc->least_layers, layers);
     options->training = true;
+    options->least_layers = (int)desc->least_layers;
     options->qkv_parts = desc->qkv_products;
     options->dropout = desc->dropout;
     options->save = desc->save;

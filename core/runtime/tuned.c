@@ -28,6 +28,7 @@ bool session_kind(const struct wherry_session *s, const struct graph_options *op
                  options->qkv_parts > 1 ? options->qkv_parts : 1);
     else
         text_add(&t, " inference");
+    if (options->least_layers) text_add(&t, " least=%d", options->least_layers);
     if (heads_grouped(c)) text_add(&t, " keys=%u", key_heads(c));
     if (c->head_norms) text_add(&t, " head-norms");
     if (s->int8) text_add(&t, " weights=int8");

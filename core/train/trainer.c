@@ -170,13 +170,14 @@ static bool handover_make(struct wherry_trainer *t, struct error *e)
     return (t->handover = handover_create(t->session, t->loss, t->optimizer, e)) != NULL;
 }
 
-static bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *session, const wherry_trainer_desc *desc,
-                         struct error *e)
+bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *session, const wherry_trainer_desc *desc,
+                  struct error *e)
 {
     const struct graph *g;
     TRY(descs_check(session, desc, e) && sharding_check(desc, e) && descs_copy(t, session, desc, e) &&
-        output_check(t, e));
+        output_check(t, e) && (t->fitted || trainer_fit(t, session, desc, e)));
     TRY(session_create(t->context, t->device, t->model, &t->session_desc, false, &t->session, e));
+    TRY(trainer_fit_note(t, session->training ? session->training->least_layers : 0, e));
     t->session->divides = desc->exchange && desc->exchange->processes > 1;
     g = &t->session->graph;
     t->row_floats = tensor_row_length(g, g->output);

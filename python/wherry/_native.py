@@ -117,7 +117,7 @@ class TokensOut(Structure):
 
 class TrainingDesc(Structure):
     _fields_ = [("struct_size", c_uint32), ("dropout", c_float), ("save", c_int), ("stack", c_bool),
-                ("qkv_products", c_uint32)]
+                ("qkv_products", c_uint32), ("least_layers", c_uint32)]
 
 
 class Step(Structure):

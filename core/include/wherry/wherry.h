@@ -251,6 +251,9 @@ typedef struct wherry_training_desc {
     /* How many products make Q, K and V: 0 or 1 as one (the paper's algebraic fusion), 2 Q and K as one, 3 each alone:
      * for comparison. */
     uint32_t qkv_products;
+    /* With WHERRY_SAVE_DEFAULT: the first so many layers keep what WHERRY_SAVE_LEAST does, the others what the backward
+     * pass reads; at most all. A trainer chooses it by itself where its memory needs it (wherry_trainer_create). */
+    uint32_t least_layers;
 } wherry_training_desc;
 
 /* What wherry_encode returns. Scores of classes and of the vocabulary are raw: logits. */
