@@ -38,7 +38,12 @@ struct beside {
     int n_pending;
 };
 
-bool vulkan_pins(const struct backend_device *d) { return d->physical.imports && !d->pin_failed && !d->inert; }
+/* No device that is opened to compile alone: below Mesa's DRM shim of AMD's GPUs memory of the host that was imported
+ * made the driver overwrite what lay beside it. */
+bool vulkan_pins(const struct backend_device *d)
+{
+    return d->physical.imports && !d->pin_failed && !d->inert && !d->host->compile_only;
+}
 
 struct buffer *vulkan_buffer_copied(struct backend_device *d, uint64_t bytes, struct error *e)
 {
