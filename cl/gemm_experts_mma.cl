@@ -27,13 +27,21 @@
 #endif
 #include "expert_tile.h"
 
+/* Every step-th row of the list from at + k on, of which there are `left` from `at` on; of those that are not there any
+ * number: a choice between places, where one whether to read would be a branch. */
+#define READ_ROWS(rows, at, step, count, left, k)                                                                      \
+    {                                                                                                                  \
+        UNROLL for (uint i_ = 0; i_ < (count); i_++)                                                                   \
+            (rows)[i_] = ids[(left) > (int)((k) + i_ * (step)) ? (at) + (k) + i_ * (step) : 0];                        \
+    }
+
 #if OF_ROWS
 #define FETCH_X(to, k) gather(to, x_from, x_rows, M, false, X_STEP, X_PIECES, x_inside, x_left - (int)(k))
 #define FETCH_W(to, k)                                                                                                 \
     {                                                                                                                  \
         gather(to, w_from, w_rows, N, TOKEN_ROWS != 0, W_STEP, W_PIECES, w_inside, w_left - (int)(k));                 \
-        read_rows(x_rows, x_listed, X_STEP, X_PIECES, x_left, (k) + TILE_K);                                           \
-        read_rows(w_rows, w_listed, W_STEP, W_PIECES, w_left, (k) + TILE_K);                                           \
+        READ_ROWS(x_rows, listed + x_line, X_STEP, X_PIECES, x_left, (k) + TILE_K);                                    \
+        READ_ROWS(w_rows, listed + w_line, W_STEP, W_PIECES, w_left, (k) + TILE_K);                                    \
     }
 #else
 #define FETCH_X(to, k)                                                                                                 \
@@ -52,13 +60,6 @@ INLINE void gather(const uint to, __global const storage *from, const uint *rows
     UNROLL for (uint i = 0; i < count; i++)
         copy_async(to + i * LOCAL_SIZE * 16, from + LISTED_AT(rows[i], length, by_token),
                    OF_ROWS ? inside != 0 && left > (int)(i * step) : (inside >> i & 1) != 0 && left > 0);
-}
-
-/* Every step-th of the list from `k` on, of which there are `left` from 0 on. */
-INLINE void read_rows(uint *rows, __global const uint *list, const uint step, const uint count, const int left,
-                      const uint k)
-{
-    UNROLL for (uint i = 0; i < count; i++) rows[i] = left > (int)(k + i * step) ? list[k + i * step] : 0;
 }
 
 /* clang-format off */
@@ -85,8 +86,7 @@ void gemm_experts_mma(BATCH_ARGUMENT
     uint expert, begin, end, row0;
     find_tile(batch, ids, &expert, &begin, &end, &row0);
     if (expert >= EXPERTS) return;
-    __global const uint *list = ids + EXPERTS + begin;
-    const uint column0 = group_number() % TILES_N * TILE_N, rows = end - begin;
+    const uint column0 = group_number() % TILES_N * TILE_N, listed = EXPERTS + begin, rows = end - begin;
     const uint row_end = OF_ROWS ? M : rows, depth = OF_ROWS ? rows : K;
     const uint lane = local_number() % WARP, warp = local_number() / WARP;
     const uint warp_m = warp / WARPS_N, warp_n = warp % WARPS_N;
@@ -107,14 +107,13 @@ void gemm_experts_mma(BATCH_ARGUMENT
     uint x_rows[X_PIECES];
 #if OF_ROWS
     __global const storage *w_from = w + w_row;
-    __global const uint *x_listed = list + x_line, *w_listed = list + w_line;
     uint w_rows[W_PIECES];
-    read_rows(x_rows, x_listed, X_STEP, X_PIECES, x_left, 0);
-    read_rows(w_rows, w_listed, W_STEP, W_PIECES, w_left, 0);
+    READ_ROWS(x_rows, listed + x_line, X_STEP, X_PIECES, x_left, 0);
+    READ_ROWS(w_rows, listed + w_line, W_STEP, W_PIECES, w_left, 0);
 #else
     __global const storage *w_from =
         w + (size_t)expert * (N * K) + (W_MAJOR ? w_k * W_STRIDE + w_row : w_row * W_STRIDE + w_k);
-    read_rows(x_rows, list + x_row, X_STEP, X_PIECES, (int)row_end - (int)x_row, 0);
+    READ_ROWS(x_rows, listed + x_row, X_STEP, X_PIECES, (int)row_end - (int)x_row, 0);
 #endif
     const uint x_fragments = x_fragments_at(warp_m, lane), w_fragments = w_fragments_at(warp_n, lane);
     const uint k_tiles = (depth + TILE_K - 1) / TILE_K;
@@ -125,7 +124,7 @@ void gemm_experts_mma(BATCH_ARGUMENT
     UNROLL for (uint i = 0; i < FRAGMENTS_M * 2; i++)
     {
         const uint row = row0 + warp_m * WARP_M + i * 8 + lane / 4;
-        to[i] = OF_ROWS ? expert * M + row : row < row_end ? list[row] : 0;
+        to[i] = OF_ROWS ? expert * M + row : ids[row < row_end ? listed + row : 0];
     }
     UNROLL for (uint j = 0; j < FRAGMENTS_N; j += 4)
     {
