@@ -22,9 +22,9 @@
 /* Where a row of an operand begins that has one for each of the list's rows, or one for each token. */
 #define LISTED_AT(row, length, by_token) ((by_token) ? (row) / CHOSEN * (length) : (row) * (length))
 
-/* The expert, EXPERTS or more: there is no such tile; where its rows begin and end in the list; and the tile's first row,
- * of them or of the weight's. Of a batch of no rows, a driver's first launch (backends/opencl/program.c), nobody made a
- * list: whatever lies in its place is not read. */
+/* The expert, EXPERTS or more: there is no such tile; where its rows begin and end in the list; and the tile's first
+ * row, of them or of the weight's. Of a batch of no rows, a driver's first launch (backends/opencl/program.c), nobody
+ * made a list: whatever lies in its place is not read. */
 INLINE void find_tile(__global const uint *batch, __global const uint *ids, uint *expert, uint *begin, uint *end,
                       uint *row0)
 {
