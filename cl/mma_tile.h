@@ -142,8 +142,8 @@ INLINE void load_fragments(uint4 *a, uint4 *b, const uint x_at, const uint w_at,
         COPY_WAIT(0);                                                                                                  \
     }
 
-/* From a warp's sums, eight columns of one of its rows, all of its lanes together: of the four fragments of columns from
- * j on the lane has number lane % 4, of the fragments' rows number i * 8 + lane / 4. */
+/* From a warp's sums, eight columns of one of its rows, all of its lanes together: of the four fragments of columns
+ * from j on the lane has number lane % 4, of the fragments' rows number i * 8 + lane / 4. */
 INLINE void take_eight(float *v, const float *sum, const uint i, const uint j, const uint lane)
 {
     UNROLL for (uint c = 0; c < 8; c++) v[c] = sum[(i / 2 * FRAGMENTS_N + j + c / 2) * 4 + i % 2 * 2 + c % 2];
