@@ -4,13 +4,8 @@
  * GEMM_TN: y[expert][m][n] = sum over the expert's rows, in the list's order, of x[row][m] * w[row][n].
  * TOKEN_ROWS: x, and with GEMM_TN w, has one row for the CHOSEN rows of a token. Twin of shaders/gemm_experts.comp.
  *
- * One work-group per tile, columns fastest. A tile has rows of one expert: which, and which of its rows, it counts from
- * the ends of the experts' rows, so that nothing is padded but an expert's last tile; there are at most EXPERTS tiles
- * more than rows / TILE_M. Rows are gathered where they lie, and a row's sums are chains of fma over ascending k: neither
- * depends on what else is in the batch. SUM also stores what goes into the activation.
- *
- * On a batch of no rows, a driver's first launch (backends/opencl/program.c), no list was made: whatever lies in its
- * place is not read. */
+ * Rows are gathered where they lie (expert_tile.h), and a row's sums are chains of fma over ascending k: neither depends
+ * on what else is in the batch. SUM also stores what goes into the activation. */
 #define UNROLL_K _Pragma("unroll 2")
 #include "tile.h"
 #include "formulas.h"
@@ -27,15 +22,6 @@
 #ifndef K
 #define K 32
 #endif
-#ifndef EXPERTS
-#define EXPERTS 1
-#endif
-#ifndef CHOSEN
-#define CHOSEN 1
-#endif
-#ifndef TOKEN_ROWS
-#define TOKEN_ROWS 0
-#endif
 #ifndef ACTIVATION
 #define ACTIVATION ACTIVATION_NONE
 #endif
@@ -45,16 +31,11 @@
 #ifndef SUM
 #define SUM 0
 #endif
-#ifndef ROWS
-#define ROWS HEADER_TOKENS
-#endif
+#include "expert_tile.h"
 
-#define OF_ROWS (FORM == GEMM_TN) /* what is summed over */
 #define X_MAJOR OF_ROWS
 #define W_MAJOR (FORM != GEMM_NT)
 #define PAIR_N true
-#define TILES_M ((M + TILE_M - 1) / TILE_M)
-#define TILES_N ((N + TILE_N - 1) / TILE_N)
 
 /* As in gemm.cl. */
 #define UNITS_N (TILE_N / 8)
@@ -73,9 +54,6 @@
     STORE_SOME(name, at, (v)[0], column, N);                                                                           \
     STORE_SOME(name, (at) + 4, (v)[1], (column) + 4, N)
 #endif
-
-/* Where a row of an operand begins that has one for each of the list's rows, or one for each token. */
-#define LISTED_AT(row, length, by_token) ((by_token) ? (row) / CHOSEN * (length) : (row) * (length))
 
 /* Starts the loads of this work-item's blocks of the stage at k0. Of GEMM_TN k is a place in the list, which begins with
  * the expert's rows. */
@@ -141,26 +119,12 @@ void gemm_experts(BATCH_ARGUMENT
 #endif
     __local float4 tile[TILE_X_QUADS + TILE_W_QUADS];
 
-    /* The expert, its rows, and the tile's first one of them, or of the weight's. */
-    uint place = group_number() / TILES_N, expert = 0, begin = 0, end = ids[0];
-    const uint column0 = group_number() % TILES_N * TILE_N;
-    if (OF_ROWS) {
-        expert = place / TILES_M;
-        place %= TILES_M;
-        begin = expert > 0 && expert < EXPERTS ? ids[expert - 1] : 0;
-        end = expert < EXPERTS ? ids[expert] : 0;
-    } else {
-        while (expert < EXPERTS && place >= (end - begin + TILE_M - 1) / TILE_M) {
-            place -= (end - begin + TILE_M - 1) / TILE_M;
-            begin = end;
-            expert++;
-            if (expert < EXPERTS) end = ids[expert];
-        }
-    }
-    const uint row0 = place * TILE_M, rows = end - begin;
+    uint expert, begin, end, row0;
+    find_tile(batch, ids, &expert, &begin, &end, &row0);
+    const uint column0 = group_number() % TILES_N * TILE_N, rows = end - begin;
     const uint end_m = OF_ROWS ? M : rows, depth = OF_ROWS ? rows : K;
     __global const uint *list = ids + EXPERTS + begin;
-    if (expert < EXPERTS && batch[ROWS] > 0) {
+    if (expert < EXPERTS) {
         uint block_at[BLOCKS], block_row[BLOCKS * 4], block_to[BLOCKS];
         int block_rows[BLOCKS];
         UNROLL

@@ -59,8 +59,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
     float sum[FRAGMENTS_M * FRAGMENTS_N * 4];
     UNROLL for (uint i = 0; i < FRAGMENTS_M * FRAGMENTS_N * 4; i++) sum[i] = 0.0f;
 
-    /* What this work-item copies, and where the rows lie that this lane names when matrices are loaded: which, follows
-     * from the order in which multiply_add wants them, of x rows first, of w k first. */
+    /* What this work-item copies. */
     const uint base = SHARED_ADDRESS(tile), l = local_number();
     const uint x_line = l / X_CHUNKS, x_chunk = l % X_CHUNKS, w_line = l / W_CHUNKS, w_chunk = l % W_CHUNKS;
     const uint x_to = tile_chunk(x_line, x_chunk, X_CHUNKS), w_to = X_BYTES + tile_chunk(w_line, w_chunk, W_CHUNKS);
@@ -71,12 +70,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
     const int x_left = (int)depth - (int)x_k, w_left = (int)depth - (int)w_k;
     __global const storage *x_from = x + X_OFFSET + (X_MAJOR ? x_k * X_STRIDE + x_row : x_row * X_STRIDE + x_k);
     __global const storage *w_from = w + W_OFFSET + (W_MAJOR ? w_k * W_STRIDE + w_row : w_row * W_STRIDE + w_k);
-    const uint x_fragments = X_MAJOR ? tile_chunk(lane % 8 + lane / 16 * 8, warp_m * (WARP_M / 8) + lane / 8 % 2,
-                                                  X_CHUNKS)
-                                     : tile_chunk(warp_m * WARP_M + lane % 16, lane / 16, X_CHUNKS);
-    const uint w_fragments =
-        X_BYTES + (W_MAJOR ? tile_chunk(lane % 16, warp_n * (WARP_N / 8) + lane / 16, W_CHUNKS)
-                           : tile_chunk(warp_n * WARP_N + lane % 8 + lane / 16 * 8, lane / 8 % 2, W_CHUNKS));
+    const uint x_fragments = x_fragments_at(warp_m, lane), w_fragments = w_fragments_at(warp_n, lane);
 
     const uint k_tiles = (depth - begin + TILE_K - 1) / TILE_K;
     MULTIPLY_STAGES(sum, base, x_fragments, w_fragments, k_tiles);
@@ -98,9 +92,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_mma(P
         {
             const uint row = row0 + warp_m * WARP_M + i * 8 + lane / 4;
             float v[8];
-            UNROLL for (uint c = 0; c < 8; c++)
-                v[c] = sum[(i / 2 * FRAGMENTS_N + j + c / 2) * 4 + i % 2 * 2 + c % 2];
-            turn_quad(v, lane);
+            take_eight(v, sum, i, j, lane);
             if (row < row_end && column < N) {
                 FINISH(v, raw_bias, row, column);
 #if EPILOGUE_SUMS

@@ -52,15 +52,14 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void gemm_pool_
     const uint lane = local_number() % WARP, warp = local_number() / WARP;
     const uint warp_m = warp / WARPS_N, warp_n = warp % WARPS_N;
 
-    /* As in gemm_mma: what this work-item copies, and which rows this lane names when matrices are loaded. */
+    /* As in gemm_mma: what this work-item copies. */
     const uint base = SHARED_ADDRESS(tile), l = local_number();
     const uint x_line = l / X_CHUNKS, x_chunk = l % X_CHUNKS, w_line = l / W_CHUNKS, w_chunk = l % W_CHUNKS;
     const uint x_to = tile_chunk(x_line, x_chunk, X_CHUNKS), w_to = X_BYTES + tile_chunk(w_line, w_chunk, W_CHUNKS);
     const uint w_inside = pieces_inside(column0 + w_line, W_STEP, W_LINES / W_STEP, N);
     const int x_left = (int)K - (int)(x_chunk * 8), w_left = (int)K - (int)(w_chunk * 8);
     __global const storage *w_from = w + (column0 + w_line) * K + w_chunk * 8;
-    const uint x_fragments = tile_chunk(warp_m * WARP_M + lane % 16, lane / 16, X_CHUNKS);
-    const uint w_fragments = X_BYTES + tile_chunk(warp_n * WARP_N + lane % 8 + lane / 16 * 8, lane / 8 % 2, W_CHUNKS);
+    const uint x_fragments = x_fragments_at(warp_m, lane), w_fragments = w_fragments_at(warp_n, lane);
     const uint k_tiles = (K + TILE_K - 1) / TILE_K;
 
     /* Of columns c and c + 1 of fragment j at 2 * j: the bias, and what the tokens so far have given. */

@@ -1,6 +1,6 @@
 /* A tile of a product by mma.sync: how its operands' stages come into shared memory and from there to a warp. What
- * gemm_mma and gemm_pool_mma share. The sizes TILE_M, TILE_N, TILE_K, WARP_M and WARP_N, and which operand is X_MAJOR or
- * W_MAJOR, are given. */
+ * gemm_mma, gemm_experts_mma and gemm_pool_mma share. The sizes TILE_M, TILE_N, TILE_K, WARP_M and WARP_N, and which
+ * operand is X_MAJOR or W_MAJOR, are given. */
 #define WARPS_M (TILE_M / WARP_M)
 #define WARPS_N (TILE_N / WARP_N)
 
@@ -41,14 +41,37 @@ INLINE void fetch(const uint to, __global const storage *from, const uint stride
                    major ? inside != 0 && left > (int)(i * step) : (inside >> i & 1) != 0 && left > 0);
 }
 
-/* Both operands' stage `k` elements from the first one. */
+/* Both operands' stage `k` elements from the first one. Whose lines do not follow each other defines its own; the
+ * stages are asked for in order. */
+#ifndef FETCH_X
+#define FETCH_X(to, k)                                                                                                 \
+    fetch(to, x_from + (size_t)(k) * (X_MAJOR ? X_STRIDE : 1), X_STRIDE, X_STEP, X_LINES / X_STEP, X_MAJOR, x_inside,  \
+          x_left - (int)(k))
+#endif
+#ifndef FETCH_W
+#define FETCH_W(to, k)                                                                                                 \
+    fetch(to, w_from + (size_t)(k) * (W_MAJOR ? W_STRIDE : 1), W_STRIDE, W_STEP, W_LINES / W_STEP, W_MAJOR, w_inside,  \
+          w_left - (int)(k))
+#endif
 #define FETCH_STAGE(to, k)                                                                                             \
     {                                                                                                                  \
-        fetch((to) + x_to, x_from + (size_t)(k) * (X_MAJOR ? X_STRIDE : 1), X_STRIDE, X_STEP, X_LINES / X_STEP,        \
-              X_MAJOR, x_inside, x_left - (int)(k));                                                                   \
-        fetch((to) + w_to, w_from + (size_t)(k) * (W_MAJOR ? W_STRIDE : 1), W_STRIDE, W_STEP, W_LINES / W_STEP,        \
-              W_MAJOR, w_inside, w_left - (int)(k));                                                                   \
+        FETCH_X((to) + x_to, k);                                                                                       \
+        FETCH_W((to) + w_to, k);                                                                                       \
     }
+
+/* Where the rows lie within a stage that a lane of a warp names when its matrices are loaded: which, follows from the
+ * order in which multiply_add wants them, of x rows first, of w k first. */
+INLINE uint x_fragments_at(const uint warp_m, const uint lane)
+{
+    return X_MAJOR ? tile_chunk(lane % 8 + lane / 16 * 8, warp_m * (WARP_M / 8) + lane / 8 % 2, X_CHUNKS)
+                   : tile_chunk(warp_m * WARP_M + lane % 16, lane / 16, X_CHUNKS);
+}
+
+INLINE uint w_fragments_at(const uint warp_n, const uint lane)
+{
+    return X_BYTES + (W_MAJOR ? tile_chunk(lane % 16, warp_n * (WARP_N / 8) + lane / 16, W_CHUNKS)
+                              : tile_chunk(warp_n * WARP_N + lane % 8 + lane / 16 * 8, lane / 8 % 2, W_CHUNKS));
+}
 
 /* Where matrices begin, of which fragment and step are the index: steps follow each other in lines or within the
  * permuted pieces of a line, and fragments the other way. */
@@ -118,3 +141,11 @@ INLINE void load_fragments(uint4 *a, uint4 *b, const uint x_at, const uint w_at,
         }                                                                                                              \
         COPY_WAIT(0);                                                                                                  \
     }
+
+/* From a warp's sums, eight columns of one of its rows, all of its lanes together: of the four fragments of columns
+ * from j on the lane has number lane % 4, of the fragments' rows number i * 8 + lane / 4. */
+INLINE void take_eight(float *v, const float *sum, const uint i, const uint j, const uint lane)
+{
+    UNROLL for (uint c = 0; c < 8; c++) v[c] = sum[(i / 2 * FRAGMENTS_N + j + c / 2) * 4 + i % 2 * 2 + c % 2];
+    turn_quad(v, lane);
+}

@@ -34,6 +34,7 @@ static const struct shape {
     bool int8;                  /* weights of 8 bits, in inference */
     bool causal, alibi;
     uint32_t window, key_heads;
+    uint32_t experts, chosen; /* of the second layer */
 } shapes[] = {
     {"heads-64", 192, 3, 264, WHERRY_ACTIVATION_GELU, false, {1, 70, 33, 130}},
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
@@ -57,6 +58,9 @@ static const struct shape {
     {"masked", 64, 1, 72, WHERRY_ACTIVATION_GELU_TANH, true, {200, 90}, .masked = true},
     {"gated", 96, 3, 136, WHERRY_ACTIVATION_SILU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND},
     {"gated-tiles", 320, 5, 520, WHERRY_ACTIVATION_GELU, true, {130, 1, 257, 64}, .gate = WHERRY_GATE_FIRST},
+    /* Of rows, columns and weights' gradients tiles of 64 and 128, and of 256 columns. */
+    {"mixture", 72, 1, 264, WHERRY_ACTIVATION_GELU, false, {300, 1, 130}, .experts = 4, .chosen = 2},
+    {"mixture-wide", 256, 4, 128, WHERRY_ACTIVATION_RELU, false, {100, 71}, .experts = 3, .chosen = 1},
     {"int8", 96, 3, 136, WHERRY_ACTIVATION_GELU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND, .int8 = true},
 };
 
@@ -142,6 +146,14 @@ static int slopes(const struct wherry_session *s)
     return n;
 }
 
+/* Products of a mixture of experts. */
+static int of_experts(const struct wherry_session *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_calls; i++) n += !strcmp(s->calls[i].kernel, "gemm_experts_mma");
+    return n;
+}
+
 #define EXPECT_OK(call)                                                                                                \
     do {                                                                                                               \
         wherry_status status_ = (call);                                                                                \
@@ -153,7 +165,7 @@ static void test_one(void **state)
     const struct test_case *c = *state;
     const struct shape *s = c->shape;
     const wherry_model_config config = {.struct_size = sizeof config,
-                                        .layers = 1,
+                                        .layers = s->experts ? 2 : 1,
                                         .hidden = s->hidden,
                                         .heads = s->heads,
                                         .feed_forward = s->feed_forward,
@@ -172,6 +184,9 @@ static void test_one(void **state)
                                         .alibi = s->alibi,
                                         .window = s->window,
                                         .key_heads = s->key_heads,
+                                        .experts = s->experts,
+                                        .chosen_experts = s->chosen,
+                                        .experts_every = s->experts ? 2 : 0,
                                         .head = s->words || s->masked ? WHERRY_HEAD_VOCABULARY : WHERRY_HEAD_NONE,
                                         .head_activation =
                                             s->words || s->masked ? WHERRY_HEAD_GELU : WHERRY_HEAD_PLAIN};
@@ -215,6 +230,8 @@ static void test_one(void **state)
     bool few = c->gemm && !strcmp(c->gemm, "small_batch"); /* of weights as they lie in files: the forward pass */
     if (s->gate && c->gemm && !(few && c->layouts) && !strcmp(c->plan, "flash"))
         assert_int_equal(of_pairs(session), c->train && !few ? 3 : 2);
+    /* Two forward; and backward of each one for its rows and one for its weight. */
+    if (s->experts && (!c->gemm || !strcmp(c->gemm, "mma"))) assert_int_equal(of_experts(session), c->train ? 6 : 2);
     if (s->parts && c->train && c->gemm && !strcmp(c->gemm, "wgmma")) assert_true(adding(session) > 0);
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma"))
         assert_int_equal(head_sums(session), !strcmp(c->plan, "flash") && s->hidden / s->heads <= 64);
@@ -271,7 +288,9 @@ static const char *const usual[] = {"heads-64 flash wgmma training",        "hea
                                     "int8 flash small_batch inference",     "rows flash wgmma inference bf16",
                                     "few flash auto inference bf16",        "window flash wgmma training",
                                     "window-32 flash wgmma training",       "window-few flash small_batch inference",
-                                    "grouped flash wgmma inference",        "distances-32 flash wgmma training bf16"};
+                                    "grouped flash wgmma inference",        "distances-32 flash wgmma training bf16",
+                                    "mixture flash mma training",           "mixture-wide flash mma training bf16",
+                                    "mixture-wide flash auto inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;
@@ -317,7 +336,9 @@ int main(int argc, char **argv)
                     if (train && shapes[s].words) continue;
                     if (shapes[s].key_heads && order[1] && strstr(order[1], "qkv=")) continue;
                     if (shapes[s].int8 && (kind || r != RUNG_SMALL_BATCH)) continue;
-                    if (order == orders[CHANNELS] && (shapes[s].gate || strcmp(plan_names[p], "flash"))) continue;
+                    if (order == orders[CHANNELS] &&
+                        (shapes[s].gate || shapes[s].experts || strcmp(plan_names[p], "flash")))
+                        continue;
                     if (!(rungs & RUNG_BIT(r)) || ((choice || r == RUNG_SMALL_BATCH) && !few_fits(&shapes[s])))
                         continue;
                     *c =

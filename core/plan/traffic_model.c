@@ -138,6 +138,36 @@ static struct stretch met_by(uint64_t length, uint64_t at, uint64_t rows, uint64
     return (struct stretch){first, least(first + round_up(end - first, step), length)};
 }
 
+/* Columns of tiles are neighbours, which share rows and an expert's weights. */
+void count_experts(struct count *c)
+{
+    uint64_t rows = rows_of(c), all = rows * get(c, CONST_CHOSEN, 1), experts = get(c, CONST_EXPERTS, 1),
+             with_rows = least(all, experts), each = experts_rows(c->call, rows);
+    uint64_t m = get(c, CONST_M, 0), n = get(c, CONST_N, 1), k = get(c, CONST_K, 1);
+    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32);
+    uint64_t columns = divide_up(n, tile_n), tiles_of_rows = divide_up(each, tile_m);
+    if (m) { /* of a weight's gradient */
+        uint64_t tiles_m = divide_up(m, tile_m), distance = each * (m + n) * c->storage;
+        uint64_t right = get(c, CONST_TOKEN_ROWS, 0) ? rows : all;
+        reads(c, SLOT_X, all * m * columns);
+        reads_again(c, SLOT_X, all * m * (columns - 1), distance);
+        reads(c, SLOT_W, all * n * tiles_m);
+        reads_again(c, SLOT_W, (all * tiles_m - right) * n, distance);
+        reads(c, SLOT_IDS, all * tiles_m * columns * 2);
+        writes(c, SLOT_Y, experts * m * n);
+        return;
+    }
+    uint64_t left = get(c, CONST_TOKEN_ROWS, 0) ? rows : all, distance = (tile_m * k + n * k) * c->storage;
+    reads(c, SLOT_X, all * k * columns);
+    reads_again(c, SLOT_X, (all * columns - left) * k, distance);
+    reads(c, SLOT_W, with_rows * tiles_of_rows * n * k);
+    reads_again(c, SLOT_W, with_rows * (tiles_of_rows - 1) * n * k, distance);
+    reads(c, SLOT_IDS, all * columns * 2);
+    reads(c, SLOT_SAVED, all * n);
+    writes(c, SLOT_Y, all * n);
+    writes(c, SLOT_SUM, all * n);
+}
+
 static uint64_t walked(uint64_t length, uint64_t rows, uint64_t step, uint64_t unit, uint64_t before, uint64_t after)
 {
     uint64_t n = 0;

@@ -9,16 +9,11 @@ static const struct tile tiles[] = {{128, 128, 8, 8, 4, 1.0, 0}, {64, 64, 8, 4, 
 static const struct tile tile_cpu = {32, 64, 8, 8, 4, 0, 0};
 enum { TILES = sizeof tiles / sizeof *tiles };
 
-static uint64_t rows_each(const struct call *call, uint64_t rows)
-{
-    return divide_up(rows * call_get(call, CONST_CHOSEN, 1), call_get(call, CONST_EXPERTS, 1));
-}
-
 /* Work-groups, where experts have as many rows each. */
 static uint64_t groups_of(const struct call *call, uint64_t rows, const struct tile *t)
 {
     uint64_t m = call_get(call, CONST_M, 0);
-    return call_get(call, CONST_EXPERTS, 1) * divide_up(m ? m : rows_each(call, rows), t->m) *
+    return call_get(call, CONST_EXPERTS, 1) * divide_up(m ? m : experts_rows(call, rows), t->m) *
            divide_up(call_get(call, CONST_N, 1), t->n);
 }
 
@@ -37,7 +32,7 @@ static void size(struct call *call, const struct sizes *s)
     }
     while (t + 1 < TILES &&
            (!tile_fits(s, &tiles[t]) || groups_of(call, s->max_rows, &tiles[t]) < device_units(s->limits) ||
-            (!call_get(call, CONST_M, 0) && rows_each(call, s->max_rows) < tiles[t].m)))
+            (!call_get(call, CONST_M, 0) && experts_rows(call, s->max_rows) < tiles[t].m)))
         t++;
     tile_set(call, &tiles[t], s->vector);
 }
@@ -52,36 +47,6 @@ static void candidates(const struct call *sized, const struct sizes *s, struct c
     }
 }
 
-/* With as many rows for each expert; columns of tiles are neighbours, which share rows and an expert's weights. */
-static void count_traffic(struct count *c)
-{
-    uint64_t rows = rows_of(c), all = rows * get(c, CONST_CHOSEN, 1), experts = get(c, CONST_EXPERTS, 1),
-             with_rows = least(all, experts), each = rows_each(c->call, rows);
-    uint64_t m = get(c, CONST_M, 0), n = get(c, CONST_N, 1), k = get(c, CONST_K, 1);
-    uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32);
-    uint64_t columns = divide_up(n, tile_n), tiles_of_rows = divide_up(each, tile_m);
-    if (m) { /* of a weight's gradient */
-        uint64_t tiles_m = divide_up(m, tile_m), distance = each * (m + n) * c->storage;
-        uint64_t right = get(c, CONST_TOKEN_ROWS, 0) ? rows : all;
-        reads(c, SLOT_X, all * m * columns);
-        reads_again(c, SLOT_X, all * m * (columns - 1), distance);
-        reads(c, SLOT_W, all * n * tiles_m);
-        reads_again(c, SLOT_W, (all * tiles_m - right) * n, distance);
-        reads(c, SLOT_IDS, all * tiles_m * columns * 2);
-        writes(c, SLOT_Y, experts * m * n);
-        return;
-    }
-    uint64_t left = get(c, CONST_TOKEN_ROWS, 0) ? rows : all, distance = (tile_m * k + n * k) * c->storage;
-    reads(c, SLOT_X, all * k * columns);
-    reads_again(c, SLOT_X, (all * columns - left) * k, distance);
-    reads(c, SLOT_W, with_rows * tiles_of_rows * n * k);
-    reads_again(c, SLOT_W, with_rows * (tiles_of_rows - 1) * n * k, distance);
-    reads(c, SLOT_IDS, all * columns * 2);
-    reads(c, SLOT_SAVED, all * n);
-    writes(c, SLOT_Y, all * n);
-    writes(c, SLOT_SUM, all * n);
-}
-
 const struct variant variant_gemm_experts = {
     .kernel = "gemm_experts",
     .name = "gemm_experts",
@@ -90,7 +55,7 @@ const struct variant variant_gemm_experts = {
     .why = "the largest tile that experts fill with rows",
     .size = size,
     .shared_bytes = tiled_shared_bytes,
-    .count = count_traffic,
+    .count = count_experts,
     .candidates = candidates,
     .registers = tiled_registers,
 };

@@ -1,23 +1,14 @@
 /* Products with a weight by mma.sync, any number of rows: cl/gemm_mma.cl. */
 #include "base/round.h"
-#include "base/text.h"
-#include "interface/interface.h"
+#include "plan/kernels/mma.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
-
-struct tile {
-    uint32_t m, n, k, warp_m, warp_n, stages;
-    double speed;    /* when every multiprocessor is busy, relative to the first */
-    uint32_t groups; /* work-groups that run at the same time on a multiprocessor */
-    bool roomy;      /* wants more shared memory than every such chip has */
-};
 
 /* A warp's 64 x 64 sums are as many as its registers hold. Two work-groups of four warps hide each other's beginnings
  * and ends; one of eight reads less: 128 x 128 wants 6.3 TB/s of an H200's L2 cache for 400 TFLOP/s, 128 x 256 a
  * quarter less. There 8192^3 ran at 446, 431, 405 and 376 TFLOP/s with the first four, 4096 x 3072 x 1024 at 397, 385,
- * 374 and 367. The last one is for outputs that give the others no work; its speed is an estimate. 96 KB are what every
- * chip from sm_80 on gives one work-group (sm_86: 99), A100 and Hopper give 163 and more. */
-static const struct tile tiles[] = {
+ * 374 and 367. The last one is for outputs that give the others no work; its speed is an estimate. */
+static const struct mma_tile tiles[] = {
     {128, 256, 64, 64, 64, 3, 1.0, 1, true},   /* 144 KB */
     {128, 256, 32, 64, 64, 4, 0.97, 1, false}, /* 96 KB */
     {128, 128, 64, 64, 64, 3, 0.91, 2, true},  /* 96 KB for each of two */
@@ -29,7 +20,7 @@ enum { TILES = sizeof tiles / sizeof *tiles, MOST_PARTS = 8, LEAST_PART_ROWS = 2
 static bool tile_fits(const struct call *call, const struct sizes *s, int tile)
 {
     (void)call;
-    return !tiles[tile].roomy || s->limits->nvidia_sm == 80 || s->limits->nvidia_sm == 90;
+    return mma_tile_fits(&tiles[tile], s);
 }
 
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
@@ -42,23 +33,12 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
 }
 
 /* Work-groups run in rounds, and the last one is seldom full. */
-static double tile_speed(const struct call *call, const struct sizes *s, const struct tile *t, uint64_t parts)
+static double tile_speed(const struct call *call, const struct sizes *s, const struct mma_tile *t, uint64_t parts)
 {
     struct extents all = call_extents(call, s);
     uint64_t groups = divide_up(all.m, t->m) * divide_up(all.n, t->n) * parts;
     uint64_t at_once = (uint64_t)t->groups * device_units(s->limits);
     return t->speed * (double)groups / (double)(divide_up(groups, at_once) * at_once);
-}
-
-static void set_tile(struct call *call, const struct tile *t)
-{
-    call_set(call, CONST_LOCAL_SIZE, t->m / t->warp_m * (t->n / t->warp_n) * 32);
-    call_set(call, CONST_TILE_M, t->m);
-    call_set(call, CONST_TILE_N, t->n);
-    call_set(call, CONST_TILE_K, t->k);
-    call_set(call, CONST_WARP_M, t->warp_m);
-    call_set(call, CONST_WARP_N, t->warp_n);
-    call_set(call, CONST_STAGES, t->stages);
 }
 
 static double tile_slowness(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
@@ -70,7 +50,7 @@ static void size(struct call *call, const struct sizes *s)
 {
     static const struct tile_search search = {TILES, 1, 0, tile_fits, tile_slowness};
     uint64_t parts;
-    set_tile(call, &tiles[tile_search(&search, call, s, &parts)]);
+    mma_tile_set(call, &tiles[tile_search(&search, call, s, &parts)]);
     call_sums_tiles(call);
 }
 
@@ -86,24 +66,15 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
 {
     static const struct tile_search search = {TILES, MOST_PARTS, LEAST_PART_ROWS, tile_fits, divided_seconds};
     uint64_t parts;
-    const struct tile *best = &tiles[tile_search(&search, &calls[0], s, &parts)];
+    const struct mma_tile *best = &tiles[tile_search(&search, &calls[0], s, &parts)];
     if (parts == 1) return;
-    set_tile(&calls[0], best);
+    mma_tile_set(&calls[0], best);
     calls_split(calls, count, s->limits, rows_in_parts(s->max_rows, parts, best->k));
-}
-
-static size_t shared_bytes(const struct call *call)
-{
-    return (size_t)(call_get(call, CONST_TILE_M, 0) + call_get(call, CONST_TILE_N, 0)) *
-           call_get(call, CONST_TILE_K, 0) * 2 * call_get(call, CONST_STAGES, 1);
 }
 
 static void describe(const struct call *call, struct text_writer *text)
 {
-    text_add(text, "%ux%ux%u, %ux%u a warp, %u stages", (unsigned)call_get(call, CONST_TILE_M, 1),
-             (unsigned)call_get(call, CONST_TILE_N, 1), (unsigned)call_get(call, CONST_TILE_K, 1),
-             (unsigned)call_get(call, CONST_WARP_M, 1), (unsigned)call_get(call, CONST_WARP_N, 1),
-             (unsigned)call_get(call, CONST_STAGES, 1));
+    mma_describe(call, text);
     describe_rows(call, text);
 }
 
@@ -136,7 +107,7 @@ const struct variant variant_gemm_mma = {
     .fits = fits,
     .size = size,
     .divide = divide,
-    .shared_bytes = shared_bytes,
+    .shared_bytes = mma_shared_bytes,
     .count = count_traffic,
     .describe = describe,
 };
