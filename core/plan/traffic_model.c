@@ -124,20 +124,6 @@ void count_words(struct count *c, uint64_t sharers)
     writes(c, SLOT_Y, sequences * n);
 }
 
-/* What the tile from `at` on meets of the other side of the scores, where it sees so many before and after: steps from
- * a multiple of `unit` on, whole ones, or to the sequence's end. */
-struct stretch {
-    uint64_t first, end;
-};
-
-static struct stretch met_by(uint64_t length, uint64_t at, uint64_t rows, uint64_t step, uint64_t unit, uint64_t before,
-                             uint64_t after)
-{
-    uint64_t last = least(at + rows, length) - 1, first = before && at >= before ? (at - before + 1) / unit * unit : 0;
-    uint64_t end = after && last + after < length ? last + after : length;
-    return (struct stretch){first, least(first + round_up(end - first, step), length)};
-}
-
 /* Columns of tiles are neighbours, which share rows and an expert's weights. */
 void count_experts(struct count *c)
 {
@@ -166,6 +152,20 @@ void count_experts(struct count *c)
     reads(c, SLOT_SAVED, all * n);
     writes(c, SLOT_Y, all * n);
     writes(c, SLOT_SUM, all * n);
+}
+
+/* What the tile from `at` on meets of the other side of the scores, where it sees so many before and after: steps from
+ * a multiple of `unit` on, whole ones, or to the sequence's end. */
+struct stretch {
+    uint64_t first, end;
+};
+
+static struct stretch met_by(uint64_t length, uint64_t at, uint64_t rows, uint64_t step, uint64_t unit, uint64_t before,
+                             uint64_t after)
+{
+    uint64_t last = least(at + rows, length) - 1, first = before && at >= before ? (at - before + 1) / unit * unit : 0;
+    uint64_t end = after && last + after < length ? last + after : length;
+    return (struct stretch){first, least(first + round_up(end - first, step), length)};
 }
 
 static uint64_t walked(uint64_t length, uint64_t rows, uint64_t step, uint64_t unit, uint64_t before, uint64_t after)
