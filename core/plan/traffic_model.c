@@ -1,6 +1,8 @@
 /* What the traffic models of several kernels share: products in tiles, attention. */
 #include "plan/traffic_model.h"
 
+#include "graph/rotary.h"
+
 /* A grid of tiles, whose rows share x and whose columns share w: in bands of so many rows, rows fastest inside; with
  * one row in a band columns are fastest. A wave of work-groups goes through its sums in step, so that in it each panel
  * is read once; the next wave reads its panels anew. */
@@ -50,6 +52,16 @@ struct extents extents_of(const struct count *c)
                             .k = runtime == RUNTIME_K ? rows_of(c) : get(c, CONST_K, 32)};
 }
 
+uint64_t angle_rows_of(const struct count *c)
+{
+    for (int i = 0; i < c->call->n_arguments; i++) {
+        const struct call_argument *a = &c->call->arguments[i];
+        if (a->slot == SLOT_POSITIONS && c->graph->tensors[a->tensor].data == BATCH_ANGLES && c->batch->offsets)
+            return rotary_rows_count(c->graph->rotary_trained, c->batch->sequences, c->batch->offsets);
+    }
+    return c->batch->longest;
+}
+
 /* Of rows of Q, K and V: each of eight neighbours reads its token's position, each pair of Q and K both of its numbers.
  */
 static void reads_angles(struct count *c, uint64_t rows, uint64_t n)
@@ -60,6 +72,7 @@ static void reads_angles(struct count *c, uint64_t rows, uint64_t n)
     reads_again(c, SLOT_POSITIONS, units - rows, dim * sizeof(float));
     reads(c, SLOT_POSITION, angles);
     reads_again(c, SLOT_POSITION, angles - rows * dim, dim * sizeof(float));
+    if (rows) reads_again(c, SLOT_POSITION, (rows - angle_rows_of(c)) * dim, angle_rows_of(c) * count_row_bytes(c));
 }
 
 /* Where a bias is a row's, all who have eight results of it load it. The tokens that wide accesses reach after a
@@ -98,10 +111,12 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
     reads(c, SLOT_BETA, factors);
     reads(c, SLOT_RESIDUAL, m * n);
     reads(c, SLOT_SAVED, saved);
-    if (get(c, CONST_ROTARY, ROTARY_NONE)) reads_angles(c, m, n);
     writes(c, SLOT_Y, results);
     writes(c, SLOT_SUM, second);
-    writes(c, SLOT_DELTA, m * (n / get(c, CONST_HEAD_DIM, 1)));
+    if (get(c, CONST_ROTARY, ROTARY_NONE)) /* positions have DELTA's slot */
+        reads_angles(c, m, n);
+    else
+        writes(c, SLOT_DELTA, m * (n / get(c, CONST_HEAD_DIM, 1)));
     if (partials) writes_scratch(c, SLOT_PARTIALS, partials);
 }
 
