@@ -42,17 +42,7 @@
  * the first of them stores what comes of it to `before`. */
 #include "product.glsl"
 #include "formulas.h"
-
-layout(constant_id = CONST_TILE_M) const uint TILE_M = 32;
-layout(constant_id = CONST_TILE_N) const uint TILE_N = 32;
-layout(constant_id = CONST_TILE_K) const uint TILE_K = 128;
-layout(constant_id = CONST_THREAD_M) const uint THREAD_M = 32;
-layout(constant_id = CONST_THREAD_N) const uint THREAD_N = 32;
-layout(constant_id = CONST_STAGES) const uint STAGES = 1;
-layout(constant_id = CONST_MATRIX_M) const uint MATRIX_M = 16;
-layout(constant_id = CONST_MATRIX_N) const uint MATRIX_N = 16;
-layout(constant_id = CONST_MATRIX_K) const uint MATRIX_K = 16;
-layout(constant_id = CONST_SUBGROUP) const uint SUBGROUP = 32;
+#include "gemm_coopmat_sizes.glsl"
 
 layout(constant_id = CONST_FORM) const uint FORM = GEMM_NT;
 layout(constant_id = CONST_M) const uint M = 32;
@@ -127,15 +117,10 @@ OUTPUT(SLOT_SUM, before);
  * read a near-square piece of both operands, which the cache keeps. */
 #define RASTER 8
 
-/* Sub-groups of a tile, and what a sub-group has. */
-#define PIECES_N (TILE_N / THREAD_N)
-#define PIECES (TILE_M / THREAD_M * PIECES_N)
-#define SPLIT (LOCAL_SIZE / SUBGROUP / PIECES)
-#define STEP_K (TILE_K / SPLIT)
-#define MATRICES_M (THREAD_M / MATRIX_M)
-#define MATRICES_N (THREAD_N / MATRIX_N)
-
-#include "gemm_coopmat_stages.glsl"
+/* After the stages, one vector for each work-item that normalizes. */
+#define STAGES_MORE (NORM != 0 ? LOCAL_SIZE : 0)
+#define WIDENS (SCALES != 0)
+#include "gemm_coopmat_tile.glsl"
 
 /* Work-items of a row that is normalized. */
 #define SHARERS (LOCAL_SIZE / TILE_M)
@@ -181,23 +166,6 @@ void normalize_rows(const uint row0, const uint row_end, const uint column0)
         if (SUM != 0 && column0 == 0 && row < row_end) before_wide[(row * K + c * 8) / 8] = unit;
     }
     barrier();
-}
-
-/* The sums go to memory by way of the stages' place, where eight columns side by side are one work-item's: wide
- * accesses, one call of dropout's generator, and a loop instead of code for all of a sub-group's sums. As many rows of
- * matrices as there is place for make a CHUNK. The SPLIT sub-groups of a piece share its UNITS of eight columns. */
-#define STAGE_ROWS (PLACE / (PIECES * SPLIT * SUMS_PITCH) / MATRIX_M * MATRIX_M)
-#define CHUNK (STAGE_ROWS < THREAD_M ? STAGE_ROWS : THREAD_M)
-#define UNITS (THREAD_N / 8)
-#define LANES (SUBGROUP * SPLIT / UNITS)
-
-/* Of those that share a piece. */
-void piece_barrier()
-{
-    if (SPLIT > 1)
-        barrier();
-    else
-        subgroupBarrier();
 }
 
 /* Eight elements of a row from `at` on, a multiple of 8; those from `column` on, of which the last may have no row of
@@ -344,10 +312,9 @@ void main()
     const uint subgroup = gl_SubgroupID;
     const uint piece = subgroup % PIECES, share = subgroup / PIECES;
     const uint piece_m = piece / PIECES_N * THREAD_M, piece_n = piece % PIECES_N * THREAD_N;
-    coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator> sum[MATRICES_M * MATRICES_N];
+    ACCUMULATOR sum[MATRICES_M * MATRICES_N];
     UNROLL
-    for (uint i = 0; i < MATRICES_M * MATRICES_N; i++)
-        sum[i] = coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>(0.0);
+    for (uint i = 0; i < MATRICES_M * MATRICES_N; i++) sum[i] = ACCUMULATOR(0.0);
 
     uint at = 0;
     if (begin < depth) fetch_stage(begin, depth, row0, row_end, column0, column_end);
@@ -363,35 +330,7 @@ void main()
             if (NORM != 0) normalize_rows(row0, row_end, column0);
         }
         if (more || LOADS_ALWAYS) fetch_stage(k0 + TILE_K, depth, row0, row_end, column0, column_end);
-        UNROLL
-        for (uint k = 0; k < STEP_K; k += MATRIX_K) {
-            coopmat<OPERAND, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[MATRICES_M];
-            coopmat<OPERAND, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
-            const uint of_stage = share * STEP_K + k;
-            UNROLL
-            for (uint i = 0; i < MATRICES_M; i++) {
-                const uint m = piece_m + i * MATRIX_M;
-                if (X_MAJOR)
-                    coopMatLoad(a[i], stages, at + of_stage * X_PITCH + m / 8, X_PITCH,
-                                gl_CooperativeMatrixLayoutColumnMajor);
-                else
-                    coopMatLoad(a[i], stages, at + m * X_PITCH + of_stage / 8, X_PITCH,
-                                gl_CooperativeMatrixLayoutRowMajor);
-            }
-            UNROLL
-            for (uint j = 0; j < MATRICES_N; j++) {
-                const uint n = piece_n + j * MATRIX_N;
-                if (W_MAJOR)
-                    coopMatLoad(b, stages, at + X_VECTORS + of_stage * W_PITCH + n / 8, W_PITCH,
-                                gl_CooperativeMatrixLayoutRowMajor);
-                else
-                    coopMatLoad(b, stages, at + X_VECTORS + n * W_PITCH + of_stage / 8, W_PITCH,
-                                gl_CooperativeMatrixLayoutColumnMajor);
-                UNROLL
-                for (uint i = 0; i < MATRICES_M; i++)
-                    sum[i * MATRICES_N + j] = coopMatMulAdd(a[i], b, sum[i * MATRICES_N + j]);
-            }
-        }
+        MULTIPLY_STAGE(sum, at, share, piece_m, piece_n)
         if (STAGES > 1) {
             at = STAGE_VECTORS - at;
             if (more) put_stage(at, k0 + TILE_K, depth);
@@ -414,28 +353,14 @@ void main()
     for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
         const uint chunk_row = row0 + piece_m + chunk, chunk_end = min(row_end, row0 + piece_m + THREAD_M);
         if (DELTA != 0) fetch_saved(chunk_row + lane, row_end, column);
-        UNROLL
-        for (uint i = 0; i < MATRICES_M; i++) {
-            if (i * MATRIX_M / CHUNK * CHUNK == chunk) {
-                UNROLL
-                for (uint j = 0; j < MATRICES_N; j++)
-                    coopMatStore(sum[i * MATRICES_N + j], stages,
-                                 staged + (share * CHUNK + i * MATRIX_M % CHUNK) * SUMS_PITCH + j * MATRIX_N / 4,
-                                 SUMS_PITCH, gl_CooperativeMatrixLayoutRowMajor);
-            }
-        }
+        STAGE_SUMS(sum, chunk, staged, share)
         piece_barrier();
         ROLLED
         for (uint r = lane * BLOCK; r < CHUNK; r += r % BLOCK < BLOCK - 1 ? 1 : LANES * BLOCK - (BLOCK - 1)) {
             const uint row = row0 + piece_m + chunk + r;
             if (chunk + r < THREAD_M && row < row_end && column < column_end) {
                 const uint from = staged + r * SUMS_PITCH + unit * 2;
-                vec4 v[2] = {uintBitsToFloat(stages[from]), uintBitsToFloat(stages[from + 1])};
-                UNROLL
-                for (uint s = 1; s < SPLIT; s++) {
-                    v[0] += uintBitsToFloat(stages[from + s * CHUNK * SUMS_PITCH]);
-                    v[1] += uintBitsToFloat(stages[from + s * CHUNK * SUMS_PITCH + 1]);
-                }
+                STAGED_SUMS(v, from)
                 if (BIAS != 0 && ACROSS) b[0] = b[1] = vec4(LOAD(bias, row));
                 if (SCALES != 0) {
                     v[0] = fma(v[0], scale[0], b[0]);

@@ -1,5 +1,23 @@
 /* Stages of a product on cooperative matrices: how its operands' vectors come from memory to registers and from there to
- * shared memory. Included by gemm_coopmat.comp after its constants, arguments and the pieces of a tile. */
+ * shared memory. Included by gemm_coopmat_tile.glsl. A shader may have defined before
+ * X_AT(r, row, k), W_AT(r, row, k): where the operand's elements from `row` and `k` on begin, a multiple of 8; `r`: its row
+ *     of the stage in shared memory, or one past the last;
+ * WIDENS: whether w has elements of 8 bits, w_bytes;
+ * STAGES_MORE: vectors of shared memory after the stages. */
+#ifndef X_AT
+#define X_AT(r, row, k) (X_OFFSET + (X_MAJOR ? (k) * X_STRIDE + (row) : (row) * X_STRIDE + (k)))
+#define W_AT(r, row, k) (W_OFFSET + (W_MAJOR ? (k) * W_STRIDE + (row) : (row) * W_STRIDE + (k)))
+#endif
+#ifdef WIDENS
+#define BYTES_OF_W(at) uvec4(w_bytes[at], 0, 0)
+#else
+#define WIDENS false
+#define BYTES_OF_W(at) uvec4(0)
+#endif
+#ifndef STAGES_MORE
+#define STAGES_MORE 0
+#endif
+
 /* A stage lies in shared memory as in memory, in vectors of 16 bytes, with one more at the end of each row: then rows
  * that are read together begin in different banks. */
 #define X_WIDTH ((X_MAJOR ? TILE_M : TILE_K) / 8)
@@ -12,8 +30,7 @@
 #define SUMS_PITCH (THREAD_N / 4 + 1)
 #define STAGE_LEAST (PIECES * SPLIT * SUMS_PITCH * MATRIX_M)
 #define PLACE (STAGES * STAGE_VECTORS > STAGE_LEAST ? STAGES * STAGE_VECTORS : STAGE_LEAST)
-/* After them, one vector for each work-item that normalizes. */
-shared uvec4 stages[PLACE + (NORM != 0 ? LOCAL_SIZE : 0)];
+shared uvec4 stages[PLACE + STAGES_MORE];
 
 /* Its vectors are distributed in the order of memory. */
 #define X_LOADS ((TILE_M * TILE_K / 8 + LOCAL_SIZE - 1) / LOCAL_SIZE)
@@ -44,7 +61,7 @@ uint vector_place(const uint width, const uint i)
 /* Starts the loads of one operand's part of the stage at k0. Past the end of rows or of k the last vector is loaded
  * again, for a load under a condition would be waited for; outputs past the end are not stored, and put_stage makes 0 of
  * what lies beyond k. `row0`: first row of the tile, or column. */
-#define FETCH(raw, elements, loads, vectors, width, major, row0, end, offset, stride)                                      \
+#define FETCH(raw, elements, loads, vectors, width, major, row0, end, place)                                           \
     UNROLL for (uint i = 0; i < (loads); i++)                                                                          \
     {                                                                                                                  \
         const uint r = vector_row(width, i), c = vector_place(width, i) * 8;                                           \
@@ -52,11 +69,10 @@ uint vector_place(const uint width, const uint i)
         const uint k = k0 + ((major) ? r : c);                                                                         \
         const bool within = WHOLE_STAGES && !LOADS_ALWAYS && (vectors) % LOCAL_SIZE == 0;                              \
         const uint k_there = within ? k : min(k, (major) ? depth - 1 : LAST_VECTOR(depth));                            \
-        raw[i] = elements(((offset) + ((major) ? k_there * (stride) + row : row * (stride) + k_there)) / 8);           \
+        raw[i] = elements(place(r, row, k_there) / 8);                                                                 \
     }
 #define ELEMENTS_OF_X(at) x_wide[at]
 #define ELEMENTS_OF_W(at) w_wide[at]
-#define BYTES_OF_W(at) uvec4(w_bytes[at], 0, 0)
 #define PUT(raw, loads, vectors, width, pitch, major, at)                                                              \
     UNROLL for (uint i = 0; i < (loads); i++)                                                                          \
     {                                                                                                                  \
@@ -69,11 +85,11 @@ uint vector_place(const uint width, const uint i)
 void fetch_stage(const uint k0, const uint depth, const uint row0, const uint row_end, const uint column0,
                 const uint column_end)
 {
-    FETCH(raw_x, ELEMENTS_OF_X, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_MAJOR, row0, row_end, X_OFFSET, X_STRIDE)
-    if (SCALES != 0) {
-        FETCH(raw_w, BYTES_OF_W, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, column_end, W_OFFSET, W_STRIDE)
+    FETCH(raw_x, ELEMENTS_OF_X, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_MAJOR, row0, row_end, X_AT)
+    if (WIDENS) {
+        FETCH(raw_w, BYTES_OF_W, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, column_end, W_AT)
     } else {
-        FETCH(raw_w, ELEMENTS_OF_W, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, column_end, W_OFFSET, W_STRIDE)
+        FETCH(raw_w, ELEMENTS_OF_W, W_LOADS, TILE_N * TILE_K / 8, W_WIDTH, W_MAJOR, column0, column_end, W_AT)
     }
 }
 
@@ -88,7 +104,7 @@ void put_stage(const uint at, const uint k0, const uint depth)
         }
     }
     PUT(raw_x, X_LOADS, TILE_M * TILE_K / 8, X_WIDTH, X_PITCH, X_MAJOR, at)
-    if (SCALES != 0) {
+    if (WIDENS) {
         UNROLL
         for (uint i = 0; i < W_LOADS; i++) WIDEN_BYTES(raw_w[i])
     }

@@ -6,10 +6,8 @@
  * GEMM_TN: y[expert][m][n] = sum over the expert's rows, in the list's order, of x[row][m] * w[row][n].
  * TOKEN_ROWS: x, and with GEMM_TN w, has one row for the CHOSEN rows of a token. Twin of cl/gemm_experts.cl.
  *
- * One work-group per tile, columns fastest. A tile has rows of one expert: which, and which of its rows, it counts from
- * the ends of the experts' rows, so that nothing is padded but an expert's last tile; there are at most EXPERTS tiles
- * more than rows / TILE_M. Rows are gathered where they lie, and a row's sums are chains of fma over ascending k: neither
- * depends on what else is in the batch. SUM also stores what goes into the activation. */
+ * Which tile a work-group has: expert_tile.glsl. Rows are gathered where they lie, and a row's sums are chains of fma
+ * over ascending k: neither depends on what else is in the batch. SUM also stores what goes into the activation. */
 #include "tile.glsl"
 #include "formulas.h"
 
@@ -17,19 +15,13 @@ layout(constant_id = CONST_FORM) const uint FORM = GEMM_NT;
 layout(constant_id = CONST_M) const uint M = 32;
 layout(constant_id = CONST_N) const uint N = 32;
 layout(constant_id = CONST_K) const uint K = 32;
-layout(constant_id = CONST_EXPERTS) const uint EXPERTS = 1;
-layout(constant_id = CONST_CHOSEN) const uint CHOSEN = 1;
-layout(constant_id = CONST_TOKEN_ROWS) const uint TOKEN_ROWS = 0;
 layout(constant_id = CONST_ACTIVATION) const uint ACTIVATION = ACTIVATION_NONE;
 layout(constant_id = CONST_DERIVATIVE) const uint DERIVATIVE = ACTIVATION_NONE;
 layout(constant_id = CONST_SUM) const uint SUM = 0;
 
-#define OF_ROWS (FORM == GEMM_TN) /* what is summed over */
-#define X_MAJOR OF_ROWS
-#define W_MAJOR (FORM != GEMM_NT)
+#include "expert_tile.glsl"
+
 #define PAIR_N true
-#define TILES_M ((M + TILE_M - 1) / TILE_M)
-#define TILES_N ((N + TILE_N - 1) / TILE_N)
 
 /* As in gemm.comp. */
 #define UNITS_N (TILE_N / 8)
@@ -39,7 +31,6 @@ layout(constant_id = CONST_SUM) const uint SUM = 0;
 
 INPUT(SLOT_X, x);
 INPUT(SLOT_W, w);
-INPUT_OF(SLOT_IDS, uint, ids);
 INPUT(SLOT_SAVED, saved);
 OUTPUT(SLOT_Y, y);
 OUTPUT(SLOT_SUM, before);
@@ -62,9 +53,6 @@ OUTPUT(SLOT_SUM, before);
             STORE_SOME(name, (at) + 4, v[1], (column) + 4, N);                                                         \
         }                                                                                                              \
     }
-
-/* Where a row of an operand begins that has one for each of the list's rows, or one for each token. */
-#define LISTED_AT(row, length, by_token) ((by_token) ? (row) / CHOSEN * (length) : (row) * (length))
 
 /* This work-item's blocks: where they begin, where each of their rows does, how many rows there are from there on, where
  * they go, and what is on its way to them; and the list, which begins with the expert's rows. */
@@ -109,25 +97,9 @@ void fetch_stage(const uint k0, const uint depth)
 
 void main()
 {
-    /* The expert, its rows, and the tile's first one of them, or of the weight's. */
-    uint place = group_number() / TILES_N, expert = 0, begin = 0, end = ids[0];
-    const uint column0 = group_number() % TILES_N * TILE_N;
-    if (OF_ROWS) {
-        expert = place / TILES_M;
-        place %= TILES_M;
-        begin = 0;
-        end = 0;
-        if (expert > 0 && expert < EXPERTS) begin = ids[expert - 1];
-        if (expert < EXPERTS) end = ids[expert];
-    } else {
-        while (expert < EXPERTS && place >= (end - begin + TILE_M - 1) / TILE_M) {
-            place -= (end - begin + TILE_M - 1) / TILE_M;
-            begin = end;
-            expert++;
-            if (expert < EXPERTS) end = ids[expert];
-        }
-    }
-    const uint row0 = place * TILE_M, rows = end - begin;
+    uint expert, begin, end, row0;
+    find_tile(expert, begin, end, row0);
+    const uint column0 = group_number() % TILES_N * TILE_N, rows = end - begin;
     const uint end_m = OF_ROWS ? M : rows, depth = OF_ROWS ? rows : K;
     list = EXPERTS + begin;
     if (expert < EXPERTS) {

@@ -15,12 +15,12 @@
 #   JOBS         cases at the same time (default: 1)
 #   BUILD        folder of the build (default: build/release)
 #   SHAPE        shapes of test_groups (default: heads of 32, 64, 80, 96 and 128 channels, on a GPU also in sessions of
-#                as many tokens as fill it, and two with a bias by distance)
+#                as many tokens as fill it, two with a bias by distance, and a mixture of experts)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export build=${BUILD:-build/release} root=${WHERRY_ROOT:-} device=${DEVICE:-}
 shapes=("$@")
-[ ${#shapes[@]} -gt 0 ] || shapes=(head-128 head-96 distances-64 head-80 head-64 head-32 distances)
+[ ${#shapes[@]} -gt 0 ] || shapes=(head-128 head-96 distances-64 head-80 head-64 head-32 distances mixture-tiles)
 [ $# -gt 0 ] || [ -z "${DEVICE:-}" ] || shapes+=(roomy roomy-32)
 
 if [ -z "$device" ] && [ ! -x "$root/run" ]; then

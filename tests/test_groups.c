@@ -154,6 +154,9 @@ static const struct shape shapes[] = {
     {"mixture-odd", 21, 1, 33, WHERRY_ACTIVATION_GELU_TANH, true, WHERRY_POOL_CLS, 1, {9, 1, 33}, 2, .train = true, .experts = 7, .chosen = 3, .normalized = true,
      .opencl = "flash-f16", .vulkan = "flash-f32"},
     {"mixture-one", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {2, 1}, 2, .experts = 8, .chosen = 1, .opencl = "flash-bf16 flash-f16", .vulkan = "flash-bf16 flash-f32"},
+    /* Experts with several tiles of rows, with few and with none. */
+    {"mixture-tiles", 64, 2, 128, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, 1, {130, 1, 70}, 2, .train = true, .experts = 16, .chosen = 2,
+     .opencl = "flash-f16", .vulkan = "flash-f16"},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
     {"roomy-32", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129, 200}, .tokens = 8448},
 };

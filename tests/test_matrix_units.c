@@ -200,6 +200,43 @@ static void test_matrices_and_heads(void **state)
     }
 }
 
+/* Products of experts take a tile by the rows that an expert has, or by those of its weight, and the list's rows have
+ * their place beside it. */
+static void test_matrices_and_experts(void **state)
+{
+    (void)state;
+    struct device_limits limits = {.f16 = true,
+                                   .shared_bytes = 49152,
+                                   .max_local_size = 1024,
+                                   .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
+                                   .compute_units = 132,
+                                   .coopmat_m = 16,
+                                   .coopmat_n = 16,
+                                   .coopmat_k = 16,
+                                   .coopmat_subgroup = 32};
+    static const struct {
+        uint32_t form, tokens, width, shared, m, n; /* m: 0: of the portable kernel */
+    } cases[] = {{GEMM_NT, 16384, 768, 49152, 128, 128}, {GEMM_NN, 16384, 768, 49152, 128, 128},
+                 {GEMM_TN, 16384, 768, 49152, 128, 128}, {GEMM_NT, 64, 768, 49152, 16, 16},
+                 {GEMM_NT, 16384, 772, 49152, 0, 0},     {GEMM_NT, 16384, 768, 4096, 0, 0},
+                 {GEMM_NT, 16384, 768, 37376, 128, 128}, {GEMM_NT, 16384, 768, 37375, 128, 64}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct call call = {.kernel = "gemm_experts", .launch = LAUNCH_EXPERTS};
+        call_set(&call, CONST_FORM, cases[i].form);
+        call_set(&call, CONST_EXPERTS, 8);
+        call_set(&call, CONST_CHOSEN, 2);
+        call_set(&call, CONST_N, 3072);
+        call_set(&call, cases[i].form == GEMM_TN ? CONST_M : CONST_K, cases[i].width);
+        limits.shared_bytes = cases[i].shared;
+        call_tiles(&call, NULL, &limits, true, cases[i].tokens, 512);
+        assert_string_equal(call.kernel, cases[i].m ? "gemm_experts_coopmat" : "gemm_experts");
+        if (!cases[i].m) continue;
+        assert_int_equal(call_get(&call, CONST_TILE_M, 0), cases[i].m);
+        assert_int_equal(call_get(&call, CONST_TILE_N, 0), cases[i].n);
+        assert_in_range(call_shared_bytes(&call), 1, limits.shared_bytes);
+    }
+}
+
 /* Products and attention are made of whatever shape a driver's matrices have, within its limits. */
 static void test_any_matrices(void **state)
 {
@@ -248,14 +285,16 @@ static void test_any_matrices(void **state)
                                  call_get(&call, CONST_TILE_M, 0));
             }
             for (uint64_t rows = 32; rows <= 16384; rows *= 8)
-                for (int form = GEMM_NT; form <= GEMM_TN; form++) {
-                    struct call call = {.kernel = "gemm", .launch = LAUNCH_TILES};
-                    call_set(&call, CONST_FORM, (uint32_t)form);
+                for (int form = GEMM_NT; form <= 2 * GEMM_TN + 1; form++) {
+                    bool experts = form > GEMM_TN;
+                    struct call call = {.kernel = experts ? "gemm_experts" : "gemm", .launch = LAUNCH_TILES};
+                    if (experts) call_set(&call, CONST_EXPERTS, 8);
+                    call_set(&call, CONST_FORM, (uint32_t)form % (GEMM_TN + 1));
                     call_set(&call, CONST_N, 1024);
-                    call_set(&call, form == GEMM_TN ? CONST_M : CONST_K, 1024);
+                    call_set(&call, form % (GEMM_TN + 1) == GEMM_TN ? CONST_M : CONST_K, 1024);
                     call_tiles(&call, NULL, &limits, true, rows, 32);
                     uint32_t m = call_get(&call, CONST_THREAD_M, 0), n = call_get(&call, CONST_THREAD_N, 0);
-                    assert_string_equal(call.kernel, "gemm_coopmat");
+                    assert_string_equal(call.kernel, experts ? "gemm_experts_coopmat" : "gemm_coopmat");
                     assert_int_equal(m % shapes[i].m + n % shapes[i].n + call_get(&call, CONST_TILE_K, 0) % shapes[i].k,
                                      0);
                     assert_in_range(m * n / shapes[i].subgroup, 1, 128); /* sums of a work-item */
@@ -278,8 +317,11 @@ static void test_any_matrices(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_matrices),
-                                       cmocka_unit_test(test_short_heads), cmocka_unit_test(test_matrices_and_heads),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_attention_matrices),
+                                       cmocka_unit_test(test_short_heads),
+                                       cmocka_unit_test(test_matrices_and_heads),
+                                       cmocka_unit_test(test_matrices_and_experts),
                                        cmocka_unit_test(test_any_matrices)};
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     return cmocka_run_group_tests_name("matrix_units", tests, NULL, NULL);

@@ -109,6 +109,27 @@ REFERENCE(reference_dispatch)
     return true;
 }
 
+/* ---- for parts of a plan ---- */
+
+/* A token's are neighbours in a ring, and so all different. */
+static uint32_t some_expert(const struct graph *g, size_t row)
+{
+    uint32_t experts = g->dims.of['E'], most = g->dims.of['T'];
+    return (uint32_t)((row / most % (experts / 2 + 1) + row % most) % experts);
+}
+
+void experts_numbers(const struct graph *g, const struct batch_shape *b, int tensor, uint32_t *to)
+{
+    uint32_t experts = g->tensors[tensor].before, n = 0;
+    size_t all = (size_t)b->tokens * g->dims.of['T'];
+    for (size_t i = 0; !experts && i < all; i++) to[i] = some_expert(g, i);
+    for (uint32_t x = 0; x < experts; x++) {
+        for (size_t i = 0; i < all; i++)
+            if (some_expert(g, i) == x) to[experts + n++] = (uint32_t)i;
+        to[x] = n;
+    }
+}
+
 /* ---- their products ---- */
 
 /* Whether a tensor has a row for each token, and not one for each of its experts. */

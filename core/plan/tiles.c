@@ -90,6 +90,11 @@ struct extents call_extents(const struct call *call, const struct sizes *s)
                             .k = runtime == RUNTIME_K ? s->max_rows : call_get(call, CONST_K, 1)};
 }
 
+uint64_t experts_rows(const struct call *call, uint64_t rows)
+{
+    return divide_up(rows * call_get(call, CONST_CHOSEN, 1), call_get(call, CONST_EXPERTS, 1));
+}
+
 int tile_search(const struct tile_search *search, const struct call *call, const struct sizes *s, uint64_t *parts)
 {
     uint64_t depth = call_extents(call, s).k;

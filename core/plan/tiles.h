@@ -42,6 +42,8 @@ struct extents {
     uint64_t m, n, k;
 };
 struct extents call_extents(const struct call *call, const struct sizes *s);
+/* Rows of an expert of a batch of so many tokens, where all have as many. */
+uint64_t experts_rows(const struct call *call, uint64_t rows);
 
 /* The search for a product's tile, and for the number of work-groups that its sum is dealt to: whatever costs least. */
 struct tile_search {

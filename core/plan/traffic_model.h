@@ -175,6 +175,8 @@ struct extents extents_of(const struct count *c);
 void count_product(struct count *c, uint64_t band, uint64_t sharers);
 /* A product with the vocabulary of which each sequence leaves a row; `sharers`: as above. */
 void count_words(struct count *c, uint64_t sharers);
+/* Products with the weights of experts that have as many rows each. */
+void count_experts(struct count *c);
 /* Keys that tiles of `rows` queries of one sequence and head walk over in steps, all tiles together: from a multiple
  * of `unit` on; queries that tiles of keys do, from a multiple of their step. What BEFORE and AFTER hide from a whole
  * step is passed over. */

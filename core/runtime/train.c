@@ -6,6 +6,7 @@
 
 #include "base/half.h"
 #include "base/number.h"
+#include "graph/experts.h"
 #include "runtime/encode.h"
 #include "runtime/results.h"
 
@@ -322,6 +323,18 @@ static bool write_pieces(const struct wherry_session *s, struct transfer t, cons
     return true;
 }
 
+/* Numbers that something is found by, no random ones. */
+static bool write_numbers(const struct wherry_session *s, const struct batch_shape *shape, int tensor, struct error *e)
+{
+    const struct transfer t = session_transfer(s, shape, tensor, NULL);
+    uint32_t *numbers = host_alloc(&s->context->host, (size_t)t.bytes, 1, e);
+    if (!numbers) return false;
+    experts_numbers(&s->graph, shape, tensor, numbers);
+    bool ok = s->device->backend->buffer_write(s->device->handle, t.buffer, t.offset, numbers, t.bytes, e);
+    host_free(&s->context->host, numbers);
+    return ok;
+}
+
 /* Of a part of a plan. Statistics are 32-bit floats in every type. */
 static bool part_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e)
 {
@@ -336,8 +349,9 @@ static bool part_random_inputs(struct wherry_session *s, const struct batch_shap
         for (int r = 0; ok && r < s->groups[i].n_reads; r++) {
             int t = tensor_owner(g, s->groups[i].reads[r]);
             if (g->tensors[t].role != TENSOR_VALUE || made_before(s, i, t)) continue;
-            ok = write_pieces(s, session_transfer(s, shape, t, NULL), (char *)values + (g->tensors[t].f32 ? piece : 0),
-                              piece, e);
+            const char *from = (char *)values + (g->tensors[t].f32 ? piece : 0);
+            ok = g->tensors[t].u32 ? write_numbers(s, shape, t, e)
+                                   : write_pieces(s, session_transfer(s, shape, t, NULL), from, piece, e);
         }
     host_free(&s->context->host, values);
     return ok;
