@@ -125,7 +125,7 @@ stage_oclgrind() {
         skip "Oclgrind: not in this release"
         return
     fi
-    WHERRY_TEST_FEW=1 WHERRY_TEST_SHAPES=odd tests/oclgrind/traffic.sh $tests/test_traffic $tests/libtraffic_plugin.so ||
+    WHERRY_TEST_FEW=1 WHERRY_TEST_SHAPES="odd experts" tests/oclgrind/traffic.sh $tests/test_traffic $tests/libtraffic_plugin.so ||
         status=$?
     case $status in
         0) ;;

@@ -180,6 +180,127 @@ static void equals_in_other_orders(void **state)
         }
 }
 
+/* ---- a mixture of experts ---- */
+
+static wherry_status mixture_open(const char *device, const char *target, const char *saved, struct adapted *a)
+{
+    const wherry_model_config config = run_mixture();
+    const char *const targets[] = {target, "o_proj"};
+    const wherry_lora_desc lora = {.struct_size = sizeof lora,
+                                   .rank = 4,
+                                   .targets = targets,
+                                   .n_targets = 2,
+                                   .saved = &saved,
+                                   .n_saved = saved != NULL};
+    wherry_loss_desc loss;
+    wherry_optimizer_desc optimizer;
+    memset(a, 0, sizeof *a);
+    assert_true(adapter_run_open("contrastive", &a->run));
+    adapter_descs("contrastive", &a->session, &loss, &optimizer);
+    const wherry_trainer_desc desc = {
+        .struct_size = sizeof desc, .loss = &loss, .optimizer = &optimizer, .seed = 3, .lora = &lora};
+    EXPECT_OK(wherry_device_open(context, device, &a->device));
+    EXPECT_OK(wherry_model_create_random(context, &config, 5, &a->model));
+    return wherry_trainer_create(context, a->device, a->model, &a->session, &desc, &a->trainer);
+}
+
+/* How many weights are trained whose names have this in them. */
+static size_t trained_of(const struct adapted *a, const char *part)
+{
+    size_t n = 0;
+    for (size_t w = 0; w < wherry_trainer_weight_count(a->trainer); w++) {
+        wherry_weight info = {.struct_size = sizeof info};
+        EXPECT_OK(wherry_trainer_weight_describe(a->trainer, w, &info));
+        n += !info.frozen && strstr(info.name, part) != NULL;
+    }
+    return n;
+}
+
+/* The loss of a step that begins with a model as it is. */
+static double loss_of(const struct adapted *a, wherry_model *model, size_t number)
+{
+    struct adapted whole = *a;
+    wherry_loss_desc loss;
+    wherry_optimizer_desc optimizer;
+    adapter_descs("contrastive", &whole.session, &loss, &optimizer);
+    const wherry_trainer_desc desc = {.struct_size = sizeof desc, .loss = &loss, .optimizer = &optimizer, .seed = 3};
+    EXPECT_OK(wherry_trainer_create(context, a->device, model, &whole.session, &desc, &whole.trainer));
+    const double out = step(&whole, number, 1, false).loss;
+    wherry_trainer_destroy(whole.trainer);
+    return out;
+}
+
+/* The vectors of a model. */
+static float *mixture_rows(const struct adapted *a, wherry_model *model, size_t *count)
+{
+    struct run_step s;
+    wherry_session_desc desc = a->session;
+    wherry_session *session = NULL;
+    desc.training = NULL;
+    run_step_make(&a->run, 0, 1, &s);
+    *count = s.batches[0].sequences * (size_t)run_mixture().hidden;
+    float *rows = malloc(*count * sizeof *rows);
+    EXPECT_OK(wherry_session_create(context, a->device, model, &desc, &session));
+    EXPECT_OK(wherry_encode(session, s.batches, rows, *count));
+    wherry_session_destroy(session);
+    return rows;
+}
+
+/* The router is a linear layer as others are, and experts are none, in PEFT neither; as a whole they are trained. What
+ * is saved, merged or alone, gives the same vectors, and others than the model did before. */
+static void adapts_the_router_of_a_mixture(void **state)
+{
+    (void)state;
+    for (size_t d = 0; d < n_devices; d++) {
+        char *folder = files_folder(), *whole = files_format("%s/whole", folder),
+             *alone = files_format("%s/alone", folder);
+        wherry_model *merged = NULL;
+        struct adapted a;
+        size_t count, losses = 0;
+        double first = 0;
+        if (is_driver(devices[d]) && !compiles_fast(devices[d])) continue;
+        EXPECT_OK(mixture_open(devices[d], "router.layer", "experts", &a));
+        assert_int_equal(trained_of(&a, "router.layer.lora_"), 2);
+        assert_int_equal(trained_of(&a, "o_proj.lora_"), 4);
+        assert_int_equal(trained_of(&a, "mlp.experts."), 3);
+        float *before = mixture_rows(&a, a.model, &count);
+        for (; losses < 4; losses++) {
+            const wherry_step_result result = step(&a, losses, 1, false);
+            if (!losses) first = result.loss;
+            assert_true(isfinite(result.loss) && result.gradient_norm > 0);
+        }
+        EXPECT_OK(wherry_trainer_save(a.trainer, whole));
+        EXPECT_OK(wherry_trainer_save_adapter(a.trainer, alone));
+        EXPECT_OK(wherry_model_open(context, whole, &merged));
+        const double next = step(&a, losses, 1, false).loss, same = loss_of(&a, merged, losses);
+        EXPECT_OK(wherry_model_adapt(context, a.model, alone));
+        float *one = mixture_rows(&a, merged, &count), *other = mixture_rows(&a, a.model, &count);
+        double apart = 0, moved = 0;
+        for (size_t i = 0; i < count; i++) {
+            apart = fmax(apart, fabs((double)one[i] - (double)other[i]));
+            moved = fmax(moved, fabs((double)one[i] - (double)before[i]));
+        }
+        printf("%s, a mixture: loss %.4g at first, vectors moved by %.2g, apart by %.2g\n", devices[d], first, moved,
+               apart);
+        assert_true(apart < 1e-5 && moved > 1e-3);
+        if (!(fabs(next / same - 1) < 1e-5))
+            fail_msg("%s: the adapted model's loss is %.9g, the merged one's %.9g", devices[d], next, same);
+        free(before);
+        free(one);
+        free(other);
+        wherry_model_close(merged);
+        adapted_close(&a);
+        assert_int_equal(mixture_open(devices[d], "experts.mlp.w1", NULL, &a), WHERRY_STATUS_UNSUPPORTED);
+        assert_non_null(strstr(wherry_last_error(context), "\"experts.mlp.w1\" is a mixture's experts"));
+        adapted_close(&a);
+        assert_int_equal(mixture_open(devices[d], "experts", NULL, &a), WHERRY_STATUS_UNSUPPORTED);
+        adapted_close(&a);
+        free(whole);
+        free(alone);
+        files_remove(folder);
+    }
+}
+
 static void stays_near_in_16_bits(void **state)
 {
     (void)state;
@@ -202,6 +323,7 @@ int main(void)
         cmocka_unit_test(equals_peft),
         cmocka_unit_test(adds_batches_and_shards),
         cmocka_unit_test(equals_in_other_orders),
+        cmocka_unit_test(adapts_the_router_of_a_mixture),
         cmocka_unit_test(stays_near_in_16_bits),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

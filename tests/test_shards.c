@@ -140,6 +140,7 @@ struct setting {
     size_t shards;
     uint32_t batches; /* of a shard, at most */
     uint32_t processes;
+    bool mixture;     /* of experts, in place of the run's model */
     bool shares;      /* memory */
     uint32_t fails;   /* the process that gives a wrong batch in step 1; none: PROCESSES_MOST */
     uint32_t differs; /* the one with another seed */
@@ -282,7 +283,10 @@ static void *live(void *user)
     turn_begin();
     p->status = wherry_context_create(&context_desc, &own);
     if (!p->status) p->status = wherry_device_open(own, s->device, &device);
-    if (!p->status) p->status = wherry_model_open(own, p->run.folder, &model);
+    const wherry_model_config mixture = run_mixture();
+    if (!p->status)
+        p->status = s->mixture ? wherry_model_create_random(own, &mixture, 5, &model)
+                               : wherry_model_open(own, p->run.folder, &model);
     if (!p->status) p->status = wherry_trainer_create(own, device, model, &session, &desc, &trainer);
     if (!p->status) p->status = train(p, trainer, strcmp(s->name, "contrastive") ? 1 + !strcmp(s->name, "cosent") : 3);
     if (p->status) {
@@ -416,6 +420,24 @@ static void has_the_same_bits(void **state)
         s.name = "contrastive";
         s.shards = 8;
         check_same(s, all, 4);
+    }
+}
+
+/* Where a token's experts are depends on no other token, nor do the sums over an expert's rows on other shards'. */
+static void has_the_same_bits_of_a_mixture(void **state)
+{
+    (void)state;
+    static const uint32_t several[] = {2, 4};
+    for (size_t d = 0; d < n_devices && !interpreted(); d++) {
+        struct setting s = {.device = devices[d], .name = "contrastive", .dtype = WHERRY_DTYPE_F32, .mixture = true};
+        if (slow(devices[d])) continue;
+        s.shards = 4;
+        s.batches = 1;
+        check_same(s, several, 2);
+        s.shards = 3; /* one has none */
+        s.batches = 2;
+        s.shares = !support_is_gpu(context, devices[d]);
+        check_same(s, several, 2);
     }
 }
 
@@ -594,9 +616,13 @@ int main(void)
 {
     if (!devices_open()) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_as_a_tree),         cmocka_unit_test(has_the_same_bits),
-        cmocka_unit_test(has_the_bits_of_a_step), cmocka_unit_test(takes_gradients_as_they_are),
-        cmocka_unit_test(divides_alone),          cmocka_unit_test(rounds_on_the_wire),
+        cmocka_unit_test(sums_as_a_tree),
+        cmocka_unit_test(has_the_same_bits),
+        cmocka_unit_test(has_the_same_bits_of_a_mixture),
+        cmocka_unit_test(has_the_bits_of_a_step),
+        cmocka_unit_test(takes_gradients_as_they_are),
+        cmocka_unit_test(divides_alone),
+        cmocka_unit_test(rounds_on_the_wire),
         cmocka_unit_test(tells_of_others),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,6 +117,26 @@ static inline void run_step_make(const struct run *r, size_t step, size_t count,
     if (r->values) out->targets.values = r->values + step * r->targets;
 }
 
+/* A mixture of experts for a run's texts, of NomicBERT: experts' weights go over several
+ * buckets of 4 KiB. */
+static inline wherry_model_config run_mixture(void)
+{
+    return (wherry_model_config){.struct_size = sizeof(wherry_model_config),
+                                 .layers = 2,
+                                 .hidden = 16,
+                                 .heads = 2,
+                                 .feed_forward = 24,
+                                 .vocabulary = 300,
+                                 .positions = 64,
+                                 .token_types = 2,
+                                 .activation = WHERRY_ACTIVATION_GELU,
+                                 .epsilon = 1e-12f,
+                                 .rotary_base = 100,
+                                 .experts = 5,
+                                 .chosen_experts = 2,
+                                 .experts_every = 2};
+}
+
 static const wherry_training_desc no_dropout = {.struct_size = sizeof no_dropout};
 
 /* As golden/make_trainer.py has it. */

@@ -2,6 +2,7 @@
 #include "graph/group.h"
 #include "graph/kinds.h"
 #include "graph/mask.h"
+#include "graph/rotary.h"
 
 /* A layernorm without a beta adds none, nor does its gradient sum one; of heads V's are not normed. */
 static double flops_per_element(const struct graph *g, const struct op *o)
@@ -55,16 +56,7 @@ static bool is_angles(const struct op_kind *kind)
 /* Tokens whose rows of angles are read: of texts that share theirs, the longest one's. */
 static uint64_t angle_rows(const struct graph *g, const struct batch_shape *b)
 {
-    uint64_t own = 0, shared = 0;
-    if (!b->offsets) return b->tokens;
-    for (uint32_t s = 0; s < b->sequences; s++) {
-        uint32_t length = b->offsets[s + 1] - b->offsets[s];
-        if (length > g->rotary_trained)
-            own += length;
-        else if (length > shared)
-            shared = length;
-    }
-    return own + shared;
+    return b->offsets ? rotary_rows_count(g->rotary_trained, b->sequences, b->offsets) : b->tokens;
 }
 
 uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const struct op *o, int n)

@@ -39,6 +39,19 @@ void rotary_rows(uint32_t trained, uint32_t sequences, const uint32_t *offsets, 
     }
 }
 
+uint64_t rotary_rows_count(uint32_t trained, uint32_t sequences, const uint32_t *offsets)
+{
+    uint64_t own = 0, shared = 0;
+    for (uint32_t s = 0; s < sequences; s++) {
+        uint32_t length = offsets[s + 1] - offsets[s];
+        if (length > trained)
+            own += length;
+        else if (length > shared)
+            shared = length;
+    }
+    return own + shared;
+}
+
 REFERENCE(reference_angles)
 {
     const double *table = v->of[tensor_owner(g, o->in[2])];

@@ -21,5 +21,7 @@ struct frequency frequency_of(double radians);
 /* Of each token its sequence's length less 1, and the token whose row of angles it reads: of sequences that are not
  * longer than `trained`, whose angles are the same, that of the longest one at its position; else its own. */
 void rotary_rows(uint32_t trained, uint32_t sequences, const uint32_t *offsets, uint32_t *lengths, uint32_t *rows);
+/* Different rows among these. */
+uint64_t rotary_rows_count(uint32_t trained, uint32_t sequences, const uint32_t *offsets);
 
 #endif

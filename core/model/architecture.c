@@ -57,6 +57,14 @@ bool architecture_takes_types(const struct architecture *a, uint32_t token_types
     return token_types ? a->modules[WEIGHT_TYPE][0] != NULL : !a->modules[WEIGHT_TYPE][0] || types_optional(a);
 }
 
+/* Whether its feed-forwards are such; those of a mixture have no gate, and all biases or none. */
+static bool feed_forward_fits(const struct architecture *a, const wherry_model_config *c)
+{
+    const wherry_model_config *preset = &a->preset;
+    if (c->experts) return a->modules[WEIGHT_ROUTER][0] && !c->gate && (!c->without || c->without == preset->without);
+    return c->gate == preset->gate && c->without == preset->without;
+}
+
 /* Whether it has the weights that such a shape wants, and no other. */
 static bool fits(const struct architecture *a, const wherry_model_config *c)
 {
@@ -68,7 +76,7 @@ static bool fits(const struct architecture *a, const wherry_model_config *c)
     if (c->norm != a->preset.norm || c->pre_layernorm != a->preset.pre_layernorm) return false;
     if (relative || c->relative_buckets) return relative && c->relative_buckets;
     const wherry_model_config *preset = &a->preset;
-    if (!!(c->rotary_base > 0) != a->rotary || c->gate != preset->gate || c->without != preset->without) return false;
+    if (!!(c->rotary_base > 0) != a->rotary || !feed_forward_fits(a, c)) return false;
     if (c->block_norms != preset->block_norms || !(c->embedding_scale > 0) != !(preset->embedding_scale > 0))
         return false;
     if (c->causal != preset->causal || !c->window != !preset->window || c->alibi != preset->alibi) return false;

@@ -125,16 +125,20 @@ static bool none_found(const struct prompts *prompts, const char *name, struct e
                 prompts->count ? ": they have " : ", and no others", names);
 }
 
+bool prompts_allow(const struct prompts *prompts, const char *text, struct error *e)
+{
+    return !*text || !prompts->excluded ||
+           fail(e, WHERRY_STATUS_UNSUPPORTED,
+                "this model's pooling leaves out the tokens of its prompts (include_prompt false), which is not "
+                "supported");
+}
+
 bool prompts_find(const struct prompts *prompts, const char *name, const char **out, struct error *e)
 {
     uint32_t at = prompts->used;
     for (at = name ? 0 : at; name && at < prompts->count && strcmp(prompts->names[at], name);) at++;
     if (name && at == prompts->count) return none_found(prompts, name, e);
     const char *text = at < prompts->count ? prompts->texts[at] : "";
-    if (*text && prompts->excluded)
-        return fail(e, WHERRY_STATUS_UNSUPPORTED,
-                    "this model's pooling leaves out the tokens of its prompts (include_prompt false), which is not "
-                    "supported");
     *out = text;
-    return true;
+    return prompts_allow(prompts, text, e);
 }

@@ -17,6 +17,8 @@ struct prompts {
 bool prompts_read(const struct host *host, const char *folder, const char *const *marks, struct prompts *out,
                   struct error *e);
 void prompts_free(const struct host *host, struct prompts *prompts);
+/* Whether the model's pooling allows this text in front of others. */
+bool prompts_allow(const struct prompts *prompts, const char *text, struct error *e);
 /* See wherry_model_prompt. */
 bool prompts_find(const struct prompts *prompts, const char *name, const char **out, struct error *e);
 

@@ -29,7 +29,8 @@ bool call_traffic(const struct graph *g, const struct batch_shape *b, const stru
                   const struct call *calls, int n_calls, bool f16, const uint32_t *batch_words, uint64_t cache_bytes,
                   const struct traffic_rules *rules, wherry_traffic *out)
 {
-    struct count c = {.batch = b, .words = batch_words, .storage = f16 ? 2 : 4, .cache = cache_bytes, .out = out};
+    struct count c = {
+        .graph = g, .batch = b, .words = batch_words, .storage = f16 ? 2 : 4, .cache = cache_bytes, .out = out};
     *out = (wherry_traffic){0};
     group_bytes(g, b, group, c.storage, &out->unique_read, &out->unique_written);
     out->footprint = out->unique_read + out->unique_written;

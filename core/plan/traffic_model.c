@@ -1,6 +1,8 @@
 /* What the traffic models of several kernels share: products in tiles, attention. */
 #include "plan/traffic_model.h"
 
+#include "graph/rotary.h"
+
 /* A grid of tiles, whose rows share x and whose columns share w: in bands of so many rows, rows fastest inside; with
  * one row in a band columns are fastest. A wave of work-groups goes through its sums in step, so that in it each panel
  * is read once; the next wave reads its panels anew. */
@@ -50,6 +52,16 @@ struct extents extents_of(const struct count *c)
                             .k = runtime == RUNTIME_K ? rows_of(c) : get(c, CONST_K, 32)};
 }
 
+uint64_t angle_rows_of(const struct count *c)
+{
+    for (int i = 0; i < c->call->n_arguments; i++) {
+        const struct call_argument *a = &c->call->arguments[i];
+        if (a->slot == SLOT_POSITIONS && c->graph->tensors[a->tensor].data == BATCH_ANGLES && c->batch->offsets)
+            return rotary_rows_count(c->graph->rotary_trained, c->batch->sequences, c->batch->offsets);
+    }
+    return c->batch->longest;
+}
+
 /* Of rows of Q, K and V: each of eight neighbours reads its token's position, each pair of Q and K both of its numbers.
  */
 static void reads_angles(struct count *c, uint64_t rows, uint64_t n)
@@ -60,6 +72,7 @@ static void reads_angles(struct count *c, uint64_t rows, uint64_t n)
     reads_again(c, SLOT_POSITIONS, units - rows, dim * sizeof(float));
     reads(c, SLOT_POSITION, angles);
     reads_again(c, SLOT_POSITION, angles - rows * dim, dim * sizeof(float));
+    if (rows) reads_again(c, SLOT_POSITION, (rows - angle_rows_of(c)) * dim, angle_rows_of(c) * count_row_bytes(c));
 }
 
 /* Where a bias is a row's, all who have eight results of it load it. The tokens that wide accesses reach after a
@@ -98,10 +111,12 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
     reads(c, SLOT_BETA, factors);
     reads(c, SLOT_RESIDUAL, m * n);
     reads(c, SLOT_SAVED, saved);
-    if (get(c, CONST_ROTARY, ROTARY_NONE)) reads_angles(c, m, n);
     writes(c, SLOT_Y, results);
     writes(c, SLOT_SUM, second);
-    writes(c, SLOT_DELTA, m * (n / get(c, CONST_HEAD_DIM, 1)));
+    if (get(c, CONST_ROTARY, ROTARY_NONE)) /* positions have DELTA's slot */
+        reads_angles(c, m, n);
+    else
+        writes(c, SLOT_DELTA, m * (n / get(c, CONST_HEAD_DIM, 1)));
     if (partials) writes_scratch(c, SLOT_PARTIALS, partials);
 }
 
@@ -124,14 +139,24 @@ void count_words(struct count *c, uint64_t sharers)
     writes(c, SLOT_Y, sequences * n);
 }
 
-/* Columns of tiles are neighbours, which share rows and an expert's weights. */
+/* Of the list: what work-items read of it, and its length. */
+static void reads_list(struct count *c, uint64_t ends, uint64_t rows, uint64_t length)
+{
+    uint64_t all = ends * get(c, CONST_LOCAL_SIZE, 64) + rows;
+    reads(c, SLOT_IDS, all);
+    if (all > length) reads_again(c, SLOT_IDS, all - length, length * sizeof(uint32_t));
+}
+
+/* With as many rows for each expert: how many each really has is known when route has run. Of weights, which are read
+ * once for a tile of rows, it may be one tile more or less for each expert, and as many more or fewer ends of rows that
+ * are passed. Columns of tiles are neighbours, which share rows and an expert's weights. */
 void count_experts(struct count *c)
 {
     uint64_t rows = rows_of(c), all = rows * get(c, CONST_CHOSEN, 1), experts = get(c, CONST_EXPERTS, 1),
              with_rows = least(all, experts), each = experts_rows(c->call, rows);
     uint64_t m = get(c, CONST_M, 0), n = get(c, CONST_N, 1), k = get(c, CONST_K, 1);
     uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32);
-    uint64_t columns = divide_up(n, tile_n), tiles_of_rows = divide_up(each, tile_m);
+    uint64_t columns = divide_up(n, tile_n), tiles_of_rows = divide_up(each, tile_m), vector = vector_of(c);
     if (m) { /* of a weight's gradient */
         uint64_t tiles_m = divide_up(m, tile_m), distance = each * (m + n) * c->storage;
         uint64_t right = get(c, CONST_TOKEN_ROWS, 0) ? rows : all;
@@ -139,7 +164,9 @@ void count_experts(struct count *c)
         reads_again(c, SLOT_X, all * m * (columns - 1), distance);
         reads(c, SLOT_W, all * n * tiles_m);
         reads_again(c, SLOT_W, (all * tiles_m - right) * n, distance);
-        reads(c, SLOT_IDS, all * tiles_m * columns * 2);
+        /* The first expert's rows begin at 0; a row of the list is read for each vector of both operands. */
+        reads_list(c, (2 * experts - 1) * tiles_m * columns,
+                   all * (columns * divide_up(m, vector) + tiles_m * divide_up(n, vector)), all + experts);
         writes(c, SLOT_Y, experts * m * n);
         return;
     }
@@ -148,7 +175,9 @@ void count_experts(struct count *c)
     reads_again(c, SLOT_X, (all * columns - left) * k, distance);
     reads(c, SLOT_W, with_rows * tiles_of_rows * n * k);
     reads_again(c, SLOT_W, with_rows * (tiles_of_rows - 1) * n * k, distance);
-    reads(c, SLOT_IDS, all * columns * 2);
+    /* For each vector of a stage, and for eight results. */
+    reads_list(c, columns * ends_walked(divide_up(all, tile_m) + experts, tiles_of_rows, with_rows, experts),
+               all * (columns * (get(c, CONST_TILE_K, 16) / vector) + divide_up(n, 8)), all + experts);
     reads(c, SLOT_SAVED, all * n);
     writes(c, SLOT_Y, all * n);
     writes(c, SLOT_SUM, all * n);

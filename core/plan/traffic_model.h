@@ -17,6 +17,7 @@
 enum { ITEMS_AT_ONCE = 512 * LARGE_GPU_UNITS };
 
 struct count {
+    const struct graph *graph;
     const struct call *call;
     const struct batch_shape *batch;
     const uint32_t *words;
@@ -129,6 +130,16 @@ static inline uint64_t groups_at_once(const struct count *c)
 static inline uint64_t team_of(const struct count *c) { return get(c, CONST_TEAM, get(c, CONST_LOCAL_SIZE, 1)); }
 
 static inline uint64_t teams_of(const struct count *c) { return get(c, CONST_LOCAL_SIZE, 1) / team_of(c); }
+
+/* Rows of a table of angles that the tokens' positions name, or those of a table that the batch's lengths made. */
+uint64_t angle_rows_of(const struct count *c);
+
+/* Ends of experts' rows that `tiles` look at, one after the other, until they have found their own rows: with
+ * `of_each` tiles for each of the `with_rows` first experts. Those that find none have looked at all. */
+static inline uint64_t ends_walked(uint64_t tiles, uint64_t of_each, uint64_t with_rows, uint64_t experts)
+{
+    return of_each * (with_rows * (with_rows + 1) / 2) + (tiles - of_each * with_rows) * experts;
+}
 
 /* Bytes of one row of all operands: the distance to what every row reads again. */
 static inline uint64_t count_row_bytes(const struct count *c)

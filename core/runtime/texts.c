@@ -218,6 +218,8 @@ wherry_status wherry_tokenize_texts(wherry_context *context, const wherry_model 
     if (desc && desc->instruction && !tokenizer_takes_instruction(model->tokenizer))
         return context_invalid(context, "wherry_tokenize_texts: the model's pairs have no place for an instruction: "
                                         "leave it NULL");
+    if (desc && desc->prompt && !prompts_allow(&model->prompts, desc->prompt, context_error(context)))
+        return context_status(context, false);
     struct reading c = {.host = context->host, .model = model, .texts = texts};
     c.host.parts = NULL; /* an account is one thread's */
     if (desc) c.desc = *desc;

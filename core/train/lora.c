@@ -81,6 +81,17 @@ static void layer_add(struct lora *l, const struct trained_weight *w, const stru
     memcpy(to->module, layer->module, sizeof to->module);
 }
 
+/* Experts' weights are all experts' in one, and no linear layers', in PEFT neither. */
+static bool names_experts(const struct wherry_trainer *t, const char *target)
+{
+    for (size_t i = 0; i < t->weights.count; i++) {
+        const struct trained_weight *w = &t->weights.of[i];
+        bool of_experts = w->weight == WEIGHT_EXPERTS1 || w->weight == WEIGHT_EXPERTS2;
+        if (of_experts && (module_is(w->info.name, target) || module_has(w->info.name, target))) return true;
+    }
+    return false;
+}
+
 static bool targets_fit(const struct wherry_trainer *t, const wherry_lora_desc *d, struct error *e)
 {
     const struct lora *l = t->lora;
@@ -88,6 +99,13 @@ static bool targets_fit(const struct wherry_trainer *t, const wherry_lora_desc *
         bool fits = false;
         for (size_t n = 0; n < l->count; n++) fits |= module_is(l->layers[n].module, d->targets[i]);
         if (fits) continue;
+        if (names_experts(t, d->targets[i]))
+            return fail(
+                e, WHERRY_STATUS_UNSUPPORTED,
+                "the adapters' target \"%.100s\" is a mixture's experts, whose weights are no linear layers, so "
+                "that they can have no adapter: name other layers, the mixture's router among them, or train "
+                "the module experts as a whole (wherry_lora_desc.saved)",
+                d->targets[i]);
         struct linear_layer other = {.rows = 0};
         for (size_t w = 0; w < t->weights.count && !other.rows; w++)
             linear_layer_of(t->model, t->weights.of[w].weight, t->weights.of[w].layer, t->weights.of[w].part, &other);

@@ -23,6 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "golden"))
 import heads_models  # noqa: E402
+import question_models  # noqa: E402
 from client import Server  # noqa: E402
 
 WHERRY, SERVE, HOOKED = sys.argv[1:4]
@@ -246,6 +247,61 @@ def natural(folder):
         left = server.post("/embed", {"inputs": long, "truncation_direction": "Left"})
         assert bits(left) == bits(server.post("/embed", {"inputs": tokens[:1] + tokens[-7:]}))
         server.post("/embed", {"inputs": long, "truncate": False}, 422, "the limit is 8")
+
+
+def told(folder):
+    """What a request says of its texts: a prompt, by its name or as a text, and an instruction for pairs; refused where the
+    model has no place for it."""
+    texts, query, said = ["the boat", "two waters"], "a river", "Is it a boat?"
+    for kind in ("ask-messages", "ask-true"):
+        question_models.write_model(kind, os.path.join(folder, kind))
+    path = os.path.join(folder, "ask-messages")
+    heads_models.write_json(path, "config_sentence_transformers.json", {"prompts": {"other": said}})
+    with open(os.path.join(model(folder, "sentence-dense"), "config_sentence_transformers.json"), encoding="utf-8") as file:
+        prompt = json.load(file)["prompts"]["query"]
+
+    def score(*more):
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        rows = wherry("rerank", "-m", path, "--query", query, "--input", "jsonl", "--json", "-q", *more, text=lines)
+        return [(row["index"], row["score"]) for row in map(json.loads, rows.splitlines())]
+
+    options = ["-m", "embed=" + model(folder, "sentence-dense"), "-m", "ask=" + path,
+               "-m", "plain=" + os.path.join(folder, "ask-true"), "-m", "rank=" + model(folder, "bert-rerank")]
+    with Server(SERVE, *options, *ON, "--prompt", "") as server:
+        own, asked = score(), score("--instruction", said)
+        assert own != asked
+        for more, want in (({}, own), ({"instruction": said}, asked), ({"prompt_name": "other"}, asked),
+                           ({"instruction": None}, own), ({"instruction": ""}, score("--instruction", ""))):
+            body = {"model": "ask", "query": query, **more}
+            ranks = server.post("/rerank", {**body, "texts": texts})
+            assert [(row["index"], row["score"]) for row in ranks] == want, more
+            ranks = server.post("/v1/rerank", {**body, "documents": texts})["results"]
+            assert [(row["index"], row["relevance_score"]) for row in ranks] == want, more
+        pair = {"model": "ask", "inputs": [query, texts[0]], "instruction": said}
+        assert server.post("/predict", pair)[0]["score"] == dict(asked)[0]
+        named = server.post("/embed", {"inputs": texts, "prompt_name": "query"})
+        given = server.post("/embed", {"inputs": texts, "prompt": prompt})
+        assert bits(named) == bits(given) == bits(server.post("/embed", {"inputs": [prompt + text for text in texts]}))
+        answer = server.post("/v1/embeddings", {"input": texts, "model": "embed", "prompt": prompt})
+        assert bits(row["embedding"] for row in answer["data"]) == bits(named)
+        assert bits(server.post("/embed", {"inputs": texts, "prompt": ""})) == bits(server.post("/embed", {"inputs": texts}))
+        assert bits(server.post("/embed_all", {"inputs": texts[:1], "prompt": prompt})[0]) == bits(
+            server.post("/embed_all", {"inputs": prompt + texts[0]})[0])
+        cosines = {"source_sentence": texts[0], "sentences": texts}
+        assert close(server.post("/similarity", {"inputs": cosines, "parameters": {"prompt": prompt}})[:1], [1])
+        for more, says in (({"prompt": "a", "prompt_name": "query"}, "give one of them"), ({"prompt": 3}, "not a string"),
+                           ({"prompt": "a\0b"}, "has a NUL"), ({"instruction": said}, "is for pairs")):
+            server.post("/embed", {"inputs": texts, **more}, 422, says)
+            server.post("/v1/embeddings", {"input": texts, "model": "embed", **more}, 422, says)
+        server.post("/embed", {"inputs": [1, 2], "prompt": "a"}, 422, "list of ids")
+        for name in ("plain", "rank"):
+            for more in ({"instruction": said}, {"prompt_name": "query"}):
+                body = {"model": name, "query": query, **more}
+                server.post("/rerank", {**body, "texts": texts}, 422, "have no place for an instruction")
+                server.post("/v1/rerank", {**body, "documents": texts}, 422, "have no place for an instruction")
+        server.post("/rerank", {"model": "ask", "query": query, "texts": texts, "prompt": "a"}, 422, "pairs have")
+        server.post("/rerank", {"model": "ask", "query": query, "texts": texts, "prompt_name": "no"}, 422, "prompt_name")
+        server.post("/predict", {"model": "ask", "inputs": "a", "instruction": said}, 422, "is no pair")
 
 
 # ---- errors ----
@@ -619,7 +675,7 @@ def starts(folder):
     assert done.returncode == 2 and "wherry-serve is not installed" in done.stderr, done
 
 
-PARTS = (routes, natural, hooked, reload, sockets, starts)
+PARTS = (routes, natural, told, hooked, reload, sockets, starts)
 
 with tempfile.TemporaryDirectory() as temporary:
     for part in PARTS:

@@ -71,7 +71,8 @@ struct call {
     /* What was asked. */
     bool list, truncate, normalize, raw_scores, return_text, add_special, skip_special, base64;
     enum direction direction;
-    const char *prompt; /* NULL: none */
+    const char *prompt;      /* NULL: none */
+    const char *instruction; /* of pairs; NULL: the model's own, or none */
     wherry_text_form form;
     const char *query;
     size_t query_bytes;

@@ -111,6 +111,12 @@ static int find_prompt(const struct models *m, struct served *s)
     s->form.struct_size = sizeof s->form;
     if (!m->settings->prompt || name) status = wherry_model_prompt(m->context, s->model, name, &s->prompt);
     if (!status) status = wherry_model_text_form(m->context, s->model, name, &s->form);
+    if (!status && s->info.pair_template) { /* of no texts, which says whether the template has a place */
+        const wherry_texts_desc desc = {.struct_size = sizeof desc, .instruction = ""};
+        wherry_tokens none = {.struct_size = sizeof none};
+        s->instructed = !wherry_tokenize_texts(m->context, s->model, NULL, 0, &desc, &none);
+        wherry_tokens_free(m->context, &none);
+    }
     return status ? say_why(m, status, s->folder, EXIT_INPUT) : EXIT_FINE;
 }
 

@@ -30,6 +30,7 @@ struct served {
     uint32_t max_length;
     const char *prompt; /* for requests that name none */
     wherry_text_form form;
+    bool instructed;               /* its pairs have a place for an instruction */
     struct vocabulary *vocabulary; /* for /tokenize and /decode */
     struct lane lanes[LANES];
 };

@@ -189,18 +189,90 @@ static bool read_truncation(struct call *call, const struct settings *settings, 
     return true;
 }
 
+/* Of the model's prompts; what the name makes of texts, too. */
+static bool find_prompt(struct call *call, wherry_context *context, const char *name)
+{
+    wherry_status status = wherry_model_prompt(context, call->model->model, name, &call->prompt);
+    call->form = (wherry_text_form){.struct_size = sizeof call->form};
+    if (!status) status = wherry_model_text_form(context, call->model->model, name, &call->form);
+    return !status || field_wrong(call, "`prompt_name`: %s", wherry_last_error(context));
+}
+
+/* A string without a NUL, at which it would end. */
+static bool field_text(struct call *call, const json_t *object, const char *name, const json_t **out)
+{
+    if (!field_string(call, object, name, out)) return false;
+    return !*out || strlen(json_string_value(*out)) == json_string_length(*out) ||
+           field_wrong(call, "`%s` has a NUL", name);
+}
+
+/* In front of each text. */
 static bool read_prompt(struct call *call, wherry_context *context, const json_t *object)
 {
-    const json_t *name;
+    const json_t *name, *text, *instruction;
     call->prompt = call->model->prompt;
     call->form = call->model->form;
-    if (!field_string(call, object, "prompt_name", &name)) return false;
-    if (!name) return true;
-    const char *text = json_string_value(name);
-    wherry_status status = wherry_model_prompt(context, call->model->model, text, &call->prompt);
+    if (!field_text(call, object, "prompt_name", &name) || !field_text(call, object, "prompt", &text) ||
+        !field_text(call, object, "instruction", &instruction))
+        return false;
+    if (instruction)
+        return field_wrong(call,
+                           "`instruction` is for pairs of a model whose template has a place for one; what a text "
+                           "begins with is `prompt`, or `prompt_name` of those that the model names");
+    if (name && text) return field_wrong(call, "`prompt` and `prompt_name`: give one of them");
+    if (name) return find_prompt(call, context, json_string_value(name));
+    if (!text) return true;
+    call->prompt = json_string_value(text);
     call->form = (wherry_text_form){.struct_size = sizeof call->form};
-    if (!status) status = wherry_model_text_form(context, call->model->model, text, &call->form);
-    return !status || field_wrong(call, "`prompt_name`: %s", wherry_last_error(context));
+    return true;
+}
+
+/* Of pairs, where the model's template has a place for it; a name is that of one of the model's prompts, as
+ * sentence-transformers' rerankers have it. */
+static bool read_instruction(struct call *call, wherry_context *context)
+{
+    const json_t *name, *prompt, *text;
+    call->prompt = call->model->prompt;
+    call->form = call->model->form;
+    if (!field_text(call, call->json, "prompt_name", &name) || !field_text(call, call->json, "prompt", &prompt) ||
+        !field_text(call, call->json, "instruction", &text))
+        return false;
+    if (!name && !prompt && !text) return true;
+    if (prompt) return field_wrong(call, "`prompt` is for texts; pairs have `instruction`");
+    if (name && text) return field_wrong(call, "`instruction` and `prompt_name`: give one of them");
+    if (!call->model->instructed)
+        return field_wrong(call, "`%s`: the pairs of %s have no place for an instruction",
+                           text ? "instruction" : "prompt_name", call->model->name);
+    if (text) {
+        call->instruction = json_string_value(text);
+        return true;
+    }
+    bool found = find_prompt(call, context, json_string_value(name));
+    call->instruction = call->prompt;
+    return found;
+}
+
+/* A model whose pairs are framed is asked by pairs. */
+static bool asks_pairs(const struct call *call)
+{
+    return call->task == TASK_RERANK || (call->task == TASK_PREDICT && call->model->info.pair_template);
+}
+
+static bool check_pairs(struct call *call)
+{
+    for (uint32_t i = 0; call->instruction && i < call->count; i++)
+        if (!call->items[i].text.pair)
+            return field_wrong(call, "text %u is no pair, which alone have an instruction", i);
+    return true;
+}
+
+/* What is asked for in front of texts is not put in front of ids. */
+static bool check_given(struct call *call, const json_t *object)
+{
+    for (uint32_t i = 0; i < call->count; i++)
+        if (call->items[i].given && (field_of(object, "prompt") || field_of(object, "prompt_name")))
+            return field_wrong(call, "text %u is a list of ids, which have no prompt: give it as a string", i);
+    return true;
 }
 
 /* Only of a model whose vectors are as wide or wider. */
@@ -249,17 +321,20 @@ static bool read_task(struct call *call, const struct settings *settings, wherry
     const json_t *more = field_of(call->json, "parameters");
     bool similarity = call->task == TASK_SIMILARITY && json_is_object(more);
     if (!read_truncation(call, settings, similarity ? more : call->json)) return false;
-    if (!read_prompt(call, context, similarity ? more : call->json)) return false;
+    if (asks_pairs(call) ? !read_instruction(call, context)
+                         : !read_prompt(call, context, similarity ? more : call->json))
+        return false;
     switch (call->task) {
     case TASK_EMBED:
-        return read_embed(call, settings);
+        return read_embed(call, settings) && check_given(call, call->json);
     case TASK_EMBED_ALL:
     case TASK_EMBED_SPARSE:
-        return read_inputs(call, settings, call->json, "inputs", true);
+        return read_inputs(call, settings, call->json, "inputs", true) && check_given(call, call->json);
     case TASK_RERANK:
         return read_rerank(call, settings);
     case TASK_PREDICT:
-        return field_bool(call, call->json, "raw_scores", &call->raw_scores) && read_sequences(call, settings);
+        return field_bool(call, call->json, "raw_scores", &call->raw_scores) && read_sequences(call, settings) &&
+               check_pairs(call);
     case TASK_SIMILARITY:
         return read_similarity(call, settings);
     case TASK_TOKENIZE:

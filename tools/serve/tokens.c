@@ -68,11 +68,14 @@ static wherry_status tokenize(struct worker *w, const struct item *item, bool cu
 {
     const struct call *call = item->call;
     const struct passage *p = &item->text;
+    /* A pair that is framed has a place for an instruction, and none for a prompt. */
+    bool framed = call->query || (p->pair && call->model->info.pair_template);
     const wherry_texts_desc desc = {.struct_size = sizeof desc,
                                     .max_tokens = cut ? call->model->max_length : 0,
                                     .limit = limit,
                                     .threads = 1,
-                                    .prompt = call->query ? NULL : call->prompt,
+                                    .prompt = framed ? NULL : call->prompt,
+                                    .instruction = framed ? call->instruction : NULL,
                                     .form = &call->form,
                                     .places = true};
     const wherry_text text = call->query ? (wherry_text){call->query, call->query_bytes, p->text, p->text_bytes}

@@ -219,6 +219,7 @@ static inline void count_angles(const struct cpu_step *s, const struct shape *z,
         }
     count_again(c, SLOT_POSITIONS, z->m * b->in_a_row, z->m, b->rows * dim * sizeof(float));
     count_again(c, SLOT_POSITION, z->m * angles, z->m * dim, b->rows * dim * sizeof(float));
+    if (z->m) reads_again(c, SLOT_POSITION, (z->m - angle_rows_of(c)) * dim, angle_rows_of(c) * count_row_bytes(c));
 }
 
 /* But for the second operand: x, of which a block reads `block` bytes and all else meanwhile, and what belongs to the

@@ -130,7 +130,16 @@ static void experts_run(const struct cpu_step *s, size_t item, float *scratch)
 
 /* ---- what it moves ---- */
 
-/* With as many rows for each expert. */
+/* The list, of which items read so many ends of experts' rows, and so many rows. */
+static void count_list(struct count *c, uint64_t ends, uint64_t rows, uint64_t length)
+{
+    uint64_t all = ends + rows;
+    reads(c, SLOT_IDS, all);
+    if (all > length) reads_again(c, SLOT_IDS, all - length, length * sizeof(uint32_t));
+}
+
+/* With as many rows for each expert, of which nothing is known before route has run: experts have a block more or less
+ * than that, and as much more or less of their weights is read, and of the ends of rows. */
 static void experts_count(const struct cpu_step *s, struct count *c)
 {
     uint64_t rows = step_rows(s), all = rows * s->value[CONST_CHOSEN], experts = s->value[CONST_EXPERTS];
@@ -141,13 +150,14 @@ static void experts_count(const struct cpu_step *s, struct count *c)
         uint64_t in_m = blocks_of(m, ROWS), distance = each * (m + n) * sizeof(float);
         count_again(c, SLOT_X, all * m * in_row, all * m, distance);
         count_again(c, SLOT_W, all * n * in_m, some * n, distance);
-        reads(c, SLOT_IDS, all * in_m * in_row);
+        count_list(c, (2 * experts - 1) * in_m * in_row, all * in_m * in_row, all + experts);
         writes(c, SLOT_Y, experts * m * n);
         return;
     }
     count_again(c, SLOT_X, all * k * in_row, some * k, s->threads * (ROWS + COLUMNS) * k * sizeof(float));
     count_again(c, SLOT_W, with_rows * row_blocks * n * k, with_rows * n * k, n * k * sizeof(float));
-    reads(c, SLOT_IDS, all * in_row);
+    count_list(c, in_row * ends_walked(blocks_of(all, ROWS) + experts, row_blocks, with_rows, experts), all * in_row,
+               all + experts);
     reads(c, SLOT_SAVED, all * n);
     writes(c, SLOT_SUM, all * n);
     writes(c, SLOT_Y, all * n);

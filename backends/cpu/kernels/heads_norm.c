@@ -59,16 +59,14 @@ static void heads_run(const struct cpu_step *s, size_t item, float *held)
 
 static void heads_count(const struct cpu_step *s, struct count *c)
 {
-    uint64_t rows = step_rows(s), n = s->value[CONST_N], all = rows * n * s->value[CONST_HEADS], longest = 0;
-    for (uint32_t i = 0; i < c->words[HEADER_SEQUENCES]; i++)
-        if (length_of(c, i) > longest) longest = length_of(c, i);
+    uint64_t rows = step_rows(s), n = s->value[CONST_N], all = rows * n * s->value[CONST_HEADS];
     reads(c, SLOT_X, all);
     count_vector(c, SLOT_GAMMA, heads_items(s), 2 * n);
     count_vector(c, SLOT_BETA, heads_items(s), 2 * n);
     writes(c, SLOT_Y, all);
     if (!s->value[CONST_ROTARY]) return;
     reads(c, SLOT_POSITIONS, rows);
-    count_again(c, SLOT_POSITION, rows * n, longest * n, longest * count_row_bytes(c));
+    count_again(c, SLOT_POSITION, rows * n, angle_rows_of(c) * n, angle_rows_of(c) * count_row_bytes(c));
 }
 
 /* ---- backward ---- */

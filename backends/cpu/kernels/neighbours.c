@@ -80,10 +80,13 @@ static void angles_run(const struct cpu_step *s, size_t item, float *scratch)
 
 static void angles_count(const struct cpu_step *s, struct count *c)
 {
-    uint64_t n = s->value[CONST_N], rows = step_rows(s), texts = c->words[HEADER_SEQUENCES];
+    uint64_t n = s->value[CONST_N], rows = step_rows(s), texts = c->words[HEADER_SEQUENCES], met = 0;
+    const uint32_t *offsets = c->words + c->words[HEADER_AT_OFFSETS];
+    for (uint64_t i = 0; i < texts; i++) /* by items, which read a text's row once */
+        met += blocks_of(offsets[i + 1], rows_at_once(s)) - offsets[i] / rows_at_once(s);
     reads(c, SLOT_IDS, rows);
     reads(c, SLOT_POSITIONS, rows);
-    count_again(c, SLOT_POSITION, rows * n, texts * n, n * sizeof(float));
+    count_again(c, SLOT_POSITION, met * n, texts * n, n * sizeof(float));
     writes(c, SLOT_ANGLES, rows * n);
 }
 
@@ -104,13 +107,11 @@ static void rotary_run(const struct cpu_step *s, size_t item, float *held)
 
 static void rotary_count(const struct cpu_step *s, struct count *c)
 {
-    uint64_t n = s->value[CONST_N], dim = s->value[CONST_HEAD_DIM], rows = step_rows(s), longest = 0;
-    for (uint32_t i = 0; i < c->words[HEADER_SEQUENCES]; i++)
-        if (length_of(c, i) > longest) longest = length_of(c, i);
+    uint64_t n = s->value[CONST_N], dim = s->value[CONST_HEAD_DIM], rows = step_rows(s), angles = angle_rows_of(c);
     reads(c, SLOT_X, rows * n);
     count_vector(c, SLOT_BIAS, rows_items(s), n);
     reads(c, SLOT_POSITIONS, rows);
-    count_again(c, SLOT_POSITION, rows * dim, longest * dim, longest * count_row_bytes(c));
+    count_again(c, SLOT_POSITION, rows * dim, angles * dim, angles * count_row_bytes(c));
     writes(c, SLOT_SUM, rows * n);
     writes(c, SLOT_Y, rows * n);
 }

@@ -29,7 +29,8 @@ typedef struct wherry_texts_desc {
     uint32_t max_tokens; /* a text with more is cut, as wherry_tokenize does; 0: nothing is cut */
     uint32_t limit;      /* a text that has more tokens then is one that fails; 0: the model's limit */
     uint32_t threads;    /* that tokenize, the calling one among them, at most; 0: as many as there are cores */
-    const char *prompt;  /* in front of each text, not of its pair; NULL: nothing */
+    const char *prompt;  /* in front of each text, not of its pair; NULL: nothing. WHERRY_STATUS_UNSUPPORTED where the
+                            model's pooling leaves its tokens out */
     const wherry_text_form *form; /* what the prompt makes of texts (wherry_model_text_form); NULL: nothing */
     bool places;                  /* where tokens come from is wanted, too */
     const char *instruction;      /* of pairs, where the model's template has a place for one

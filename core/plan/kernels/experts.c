@@ -47,11 +47,12 @@ static void count_route(struct count *c)
 static void count_route_backward(struct count *c)
 {
     uint64_t rows = rows_of(c), experts = get(c, CONST_EXPERTS, 1), chosen = get(c, CONST_CHOSEN, 1);
-    uint64_t times = get(c, CONST_NORMALIZED, 0) ? 2 : 3;
-    reads(c, SLOT_SAVED, rows * experts * times);
-    reads_again(c, SLOT_SAVED, rows * experts * (times - 1), experts * c->storage);
-    reads(c, SLOT_IDS, rows * chosen * (1 + experts));
-    reads_again(c, SLOT_IDS, rows * chosen * experts, chosen * sizeof(uint32_t));
+    bool normalized = get(c, CONST_NORMALIZED, 0);
+    uint64_t of_chosen = normalized ? 2 : 1, of_all = normalized ? 2 : 3; /* the sum is over those chosen, or all */
+    reads(c, SLOT_SAVED, rows * (experts * of_all + chosen * of_chosen));
+    reads_again(c, SLOT_SAVED, rows * (experts * (of_all - 1) + chosen * of_chosen), experts * c->storage);
+    reads(c, SLOT_IDS, rows * chosen * (of_chosen + experts));
+    reads_again(c, SLOT_IDS, rows * chosen * (of_chosen + experts - 1), chosen * sizeof(uint32_t));
     reads(c, SLOT_DELTA, 2 * rows * chosen);
     reads_again(c, SLOT_DELTA, rows * chosen, chosen * sizeof(float));
     writes(c, SLOT_Y, rows * experts);

@@ -55,12 +55,10 @@ static uint64_t head_loads(const struct count *c)
 
 static void count_forward(struct count *c)
 {
-    uint64_t tokens = c->words[HEADER_TOKENS], heads = get(c, CONST_HEADS, 3), n = get(c, CONST_N, 1), longest = 0;
+    uint64_t tokens = c->words[HEADER_TOKENS], heads = get(c, CONST_HEADS, 3), n = get(c, CONST_N, 1);
     uint64_t rows = tokens * heads, walked = divide_up(rows, teams_of(c)) * teams_of(c), loads = head_loads(c);
     bool single = access_of(c) == 1, turns = get(c, CONST_ROTARY, ROTARY_NONE) != ROTARY_NONE;
     uint64_t turned = tokens * (heads - get(c, CONST_KEY_HEADS, 1)) * loads, beside = turns && single ? turned : 0;
-    for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++)
-        if (length_of(c, s) > longest) longest = length_of(c, s);
     reads(c, SLOT_X, walked * loads + beside);
     reads_again(c, SLOT_X, beside, 16);
     reads(c, SLOT_GAMMA, walked * loads + beside);
@@ -75,7 +73,8 @@ static void count_forward(struct count *c)
     reads_again(c, SLOT_POSITIONS, turned / access_of(c) - tokens, 16);
     reads(c, SLOT_POSITION, turned * (single ? 2 : 1));
     reads_again(c, SLOT_POSITION, turned * (single ? 2 : 1) - tokens * n, n * sizeof(float));
-    if (tokens) reads_again(c, SLOT_POSITION, (tokens - longest) * n, longest * heads * n * c->storage);
+    if (tokens)
+        reads_again(c, SLOT_POSITION, (tokens - angle_rows_of(c)) * n, angle_rows_of(c) * heads * n * c->storage);
     writes(c, SLOT_Y, rows * n);
 }
 
