@@ -175,9 +175,8 @@ bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *session, 
 {
     const struct graph *g;
     TRY(descs_check(session, desc, e) && sharding_check(desc, e) && descs_copy(t, session, desc, e) &&
-        output_check(t, e) && (t->fitted || trainer_fit(t, session, desc, e)));
+        output_check(t, e));
     TRY(session_create(t->context, t->device, t->model, &t->session_desc, false, &t->session, e));
-    TRY(trainer_fit_note(t, session->training ? session->training->least_layers : 0, e));
     t->session->divides = desc->exchange && desc->exchange->processes > 1;
     g = &t->session->graph;
     t->row_floats = tensor_row_length(g, g->output);
@@ -185,38 +184,6 @@ bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *session, 
     return trained_weights_create(t->session, desc->optimizer, &t->weights, e) && lora_plan(t, desc->lora, e) &&
            loss_make(t, desc, e) && optimizer_make(t, desc, e) && lora_begin(t, desc->lora, e) && handover_make(t, e) &&
            (t->planned || sharding_make(t, desc, e));
-}
-
-wherry_status trainer_create(wherry_context *context, wherry_device *device, const wherry_model *model,
-                             const wherry_session_desc *session, const wherry_trainer_desc *desc, bool planned,
-                             wherry_trainer **out)
-{
-    if (!context) return WHERRY_STATUS_INVALID_ARGUMENT;
-    if (!device || !model || !session || !desc || !out || desc->struct_size != sizeof *desc)
-        return context_invalid(context,
-                               "wherry_trainer_create: an argument is NULL, or wherry_trainer_desc.struct_size is not "
-                               "%zu",
-                               sizeof *desc);
-    struct error *e = context_error(context);
-    struct wherry_trainer *t = host_alloc(&context->host, 1, sizeof *t, e);
-    if (!t) return context_status(context, false);
-    t->context = context;
-    t->device = device;
-    t->model = model;
-    t->planned = planned;
-    bool ok = trainer_make(t, session, desc, e);
-    if (ok)
-        *out = t;
-    else
-        wherry_trainer_destroy(t);
-    return context_status(context, ok);
-}
-
-wherry_status wherry_trainer_create(wherry_context *context, wherry_device *device, const wherry_model *model,
-                                    const wherry_session_desc *session, const wherry_trainer_desc *desc,
-                                    wherry_trainer **out)
-{
-    return trainer_create(context, device, model, session, desc, false, out);
 }
 
 void wherry_trainer_destroy(wherry_trainer *t)

@@ -23,7 +23,6 @@ struct wherry_trainer {
     const float *class_weights; /* [labels], of loss_desc; owned, NULL: all 1 */
     uint64_t seed;
     bool planned; /* it has plans alone, no memory and no kernels: to ask what it takes */
-    bool fitted;  /* it is known what its layers keep */
 
     struct wherry_session *session; /* that trains */
     struct trained_weights weights;
@@ -61,11 +60,6 @@ wherry_status trainer_create(wherry_context *context, wherry_device *device, con
 /* Makes it of a zeroed one that has its context, device and model. */
 bool trainer_make(struct wherry_trainer *t, const wherry_session_desc *session, const wherry_trainer_desc *desc,
                   struct error *e);
-/* fit.c: sets training.least_layers to what the memory's budget asks for, before there is a session; and says so, once
- * there is one, where it is not what was `asked` for. */
-bool trainer_fit(struct wherry_trainer *t, const wherry_session_desc *session, const wherry_trainer_desc *desc,
-                 struct error *e);
-bool trainer_fit_note(const struct wherry_trainer *t, uint32_t asked, struct error *e);
 /* What its memory is for, planned or made. */
 void trainer_memory(const struct wherry_trainer *t, wherry_train_memory *out);
 /* Rows of the output that a batch gives. The batch's own fields are checked by the session. */

@@ -183,11 +183,12 @@ typedef struct wherry_trainer wherry_trainer;
 
 /* Makes the session to train with, of `session`, which may name everything but `only` and keep_intermediates;
  * session.training NULL: that of zeros, without dropout. Losses of embeddings normalize by themselves where they need
- * it. All that it has on the device is within session.memory_budget, 0 being what the device has, but for buckets of an
- * exchange: where that needs it, and session.training.save is WHERRY_SAVE_DEFAULT, the first layers, as few as are
- * enough, keep the least for the backward pass (wherry_training_desc.least_layers; a note of the session says so). Else
- * it is WHERRY_STATUS_OUT_OF_DEVICE_MEMORY. The descriptors are copied; context, device and model must outlive the trainer. The model stays what it is: the
- * trainer has weights of its own, on the device, in f32 (and in 16 bits for the kernels of f16 and bf16 sessions). */
+ * it. All that it has on the device is within session.memory_budget, 0 being what the device has, but for buckets of
+ * an exchange: where that needs it, and session.training.save is WHERRY_SAVE_DEFAULT, the first layers, as few as are
+ * enough, keep the least for the backward pass (wherry_training_desc.least_layers; a note of the session says so).
+ * Else it is WHERRY_STATUS_OUT_OF_DEVICE_MEMORY. The descriptors are copied; context, device and model must outlive
+ * the trainer. The model stays what it is: the trainer has weights of its own, on the device, in f32 (and in 16 bits
+ * for the kernels of f16 and bf16 sessions). */
 WHERRY_API wherry_status wherry_trainer_create(wherry_context *context, wherry_device *device,
                                                const wherry_model *model, const wherry_session_desc *session,
                                                const wherry_trainer_desc *desc, wherry_trainer **out);
