@@ -80,7 +80,11 @@ def task_of(work):
     """With what is not as usual."""
     training = work["training"]
     unusual = [f"saved: {training['save']}"] if training["save"] != "default" else []
-    return ", ".join([training["task"], *unusual, *([f"LoRA {training['lora']}"] if training.get("lora") else [])])
+    if training.get("lora"):
+        unusual.append(f"LoRA {training['lora']}")
+    if training.get("memory_budget"):
+        unusual.append(f"within {training['memory_budget'] / 1e9:.4g} GB")
+    return ", ".join([training["task"], *unusual])
 
 
 def ours_of(records):

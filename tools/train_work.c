@@ -193,6 +193,8 @@ json_t *train_work_json(const struct tool *tool, const struct train_work *work)
                                   config->pre_layernorm, "activation", activation_name(config->activation), "dropout",
                                   (double)work->training.dropout, "save", save_name(work->training.save)));
     if (work->trainer.lora) json_object_set_new(json, "lora", json_integer(work->lora.rank));
+    if (work->session.memory_budget)
+        json_object_set_new(json, "memory_budget", json_integer((json_int_t)work->session.memory_budget));
     return json;
 }
 
