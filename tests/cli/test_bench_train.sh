@@ -76,6 +76,14 @@ expect 0 '' "$wherry" analyze --train --model "$models/classes" --task classify 
 check has '^optimizer  optimizer.s'
 check has '^H200\|^h200'
 check awk 'length > 80 { exit 1 }' "$work/out"
+# Within less memory than that, some layers keep the least; within too little none are enough.
+within=("$wherry" analyze --train --config minilm-l6 --task mlm --batch 32 --seq 128 --json)
+expect 0 '' "${within[@]}"
+bytes=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["memory"]["total"])' "$work/out")
+expect 0 '1 of 6 layers keep the least' "${within[@]}" --memory-budget $((bytes - 1))
+check json "d['memory']['total'] < $bytes and d['training']['memory_budget'] == $bytes - 1"
+expect 4 'the budget is 1048576: make batches smaller' "${within[@]}" --memory-budget 1M
+expect 2 'memory-budget go with --train' "$wherry" analyze --config minilm-l6 --memory-budget 1G
 expect 2 'goes with' "$wherry" analyze --train --model "$models/classes" --task classify --layer
 expect 4 'no classes of texts' "$wherry" analyze --train --model "$models/contrastive" --task classify
 
