@@ -134,7 +134,9 @@ static void makes_the_same_steps(void **state)
     wherry_step_result result = {.struct_size = sizeof result};
     while (wherry_trainer_steps(plain.trainer) < steps)
         EXPECT_OK(wherry_trainer_step(plain.trainer, plain.step.batches, 1, NULL, &result));
-    assert_true(steps >= 4 && result.loss == m.last.loss && result.gradient_norm == m.last.gradient_norm);
+    /* Two are timed, where the timer is believed to the end, which on a busy machine it may not be. */
+    assert_true(steps >= 3 && steps <= 5 && (steps == 5 || m.timer.status != WHERRY_TIMER_OK));
+    assert_true(result.loss == m.last.loss && result.gradient_norm == m.last.gradient_norm);
     setup_close(&plain);
     setup_close(&s);
 }
