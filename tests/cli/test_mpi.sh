@@ -88,6 +88,7 @@ fails() { # PATTERN COMMAND...
     check test "$got" -ne 0
     check test $((SECONDS - begin)) -lt 30
     check test "$(grep -c '^wherry: ' err)" -eq 1
+    [ "$(grep -c '^wherry: ' err)" -eq 1 ] || sed 's/^/    /' err # which of them should not have been
     check grep -q -e "$pattern" err
     check test ! -e bad
     rm -rf bad.checkpoints
