@@ -65,16 +65,16 @@ void complain_as(unsigned process, const char *host)
 }
 
 /* Not so long that a user takes it for a standstill. A process that is asked to end while it waits has nothing to say.
- */
+ * Counted in sleeps, which take longer where the machine is busy, as what others do takes longer then. */
 static void let_others_speak(void)
 {
+    enum { SECOND = 50 };
     bool stopped = system_stopped();
-    double end = system_seconds() + 1 + (speaker.process < 20 ? 0.1 * speaker.process : 2);
-    while (system_seconds() < end) {
-        system_sleep(0.02);
+    for (unsigned sleeps = SECOND + (speaker.process < 20 ? 5 * speaker.process : 2 * SECOND); sleeps; sleeps--) {
+        system_sleep(1.0 / SECOND);
         if (stopped || !system_stopped()) continue;
         stopped = true;
-        end += 5;
+        sleeps += 5 * SECOND;
     }
 }
 
