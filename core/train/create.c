@@ -19,9 +19,8 @@ static bool make_with(struct wherry_trainer *t, const struct fit *f, uint32_t la
     return trainer_make(t, &session, f->desc, e);
 }
 
-/* Device bytes of such a trainer: of one that is planned alone. Its session has no budget, which would refuse a batch
- * by the session's own bytes. */
-static bool bytes_of(const struct fit *f, uint32_t layers, uint64_t *bytes, struct error *e)
+/* Device bytes of such a trainer: of one that is planned alone. A budget is its session's, by the session's bytes. */
+static bool bytes_within(const struct fit *f, uint32_t layers, uint64_t budget, uint64_t *bytes, struct error *e)
 {
     wherry_train_memory memory;
     struct wherry_trainer *t = host_alloc(&f->of->context->host, 1, sizeof *t, e);
@@ -30,13 +29,18 @@ static bool bytes_of(const struct fit *f, uint32_t layers, uint64_t *bytes, stru
     t->device = f->of->device;
     t->model = f->of->model;
     t->planned = true;
-    bool ok = make_with(t, f, layers, UINT64_MAX, e);
+    bool ok = make_with(t, f, layers, budget, e);
     if (ok) {
         trainer_memory(t, &memory);
         *bytes = memory.total;
     }
     wherry_trainer_destroy(t);
     return ok;
+}
+
+static bool bytes_of(const struct fit *f, uint32_t layers, uint64_t *bytes, struct error *e)
+{
+    return bytes_within(f, layers, UINT64_MAX, bytes, e);
 }
 
 /* The fewest layers that are enough; all are known to be, none not to be. */
@@ -66,13 +70,15 @@ static bool fit(const struct fit *f, uint32_t *layers, struct error *e)
     TRY(bytes_of(f, 0, &bytes, e));
     if (bytes <= budget) return true;
     TRY(bytes_of(f, all, &least, e));
-    if (least > budget)
+    if (least > budget) {
+        TRY(bytes_within(f, all, budget, &least, e)); /* where the session alone is too large, it says what would fit */
         return fail(e, WHERRY_STATUS_OUT_OF_DEVICE_MEMORY,
                     "training in batches of at most %u tokens takes %llu bytes of device memory, and %llu where all "
                     "layers keep the least for the backward pass; the budget is %llu: make batches smaller, which adds "
                     "up gradients of several of them, or train adapters alone",
                     f->session->max_tokens, (unsigned long long)bytes, (unsigned long long)least,
                     (unsigned long long)budget);
+    }
     return fewest(f, all, budget, layers, e);
 }
 

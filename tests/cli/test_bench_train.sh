@@ -82,7 +82,7 @@ expect 0 '' "${within[@]}"
 bytes=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["memory"]["total"])' "$work/out")
 expect 0 '1 of 6 layers keep the least' "${within[@]}" --memory-budget $((bytes - 1))
 check json "d['memory']['total'] < $bytes and d['training']['memory_budget'] == $bytes - 1"
-expect 4 'the budget is 1048576: make batches smaller' "${within[@]}" --memory-budget 1M
+expect 4 'the budget is 1048576' "${within[@]}" --memory-budget 1M
 expect 2 'memory-budget go with --train' "$wherry" analyze --config minilm-l6 --memory-budget 1G
 expect 2 'goes with' "$wherry" analyze --train --model "$models/classes" --task classify --layer
 expect 4 'no classes of texts' "$wherry" analyze --train --model "$models/contrastive" --task classify
