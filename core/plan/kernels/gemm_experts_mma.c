@@ -1,29 +1,13 @@
 /* The products of a mixture of experts, and their weights' gradients, by mma.sync: cl/gemm_experts_mma.cl. */
-#include "plan/kernels/mma.h"
+#include "interface/interface.h"
+#include "plan/mma_tiles.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
-
-/* As gemm_mma's, and one for experts of few rows, whose speed is an estimate, too. */
-static const struct mma_tile tiles[] = {
-    {128, 256, 64, 64, 64, 3, 1.0, 1, true},   /* 144 KB */
-    {128, 256, 32, 64, 64, 4, 0.97, 1, false}, /* 96 KB */
-    {128, 128, 64, 64, 64, 3, 0.91, 2, true},  /* 96 KB for each of two */
-    {128, 128, 32, 64, 64, 4, 0.84, 2, false}, /* 64 KB */
-    {64, 64, 64, 32, 32, 3, 0.6, 2, false},    /* 48 KB */
-    {32, 128, 64, 32, 32, 3, 0.5, 2, false},   /* 60 KB */
-};
-enum { TILES = sizeof tiles / sizeof *tiles };
 
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     if (!s->f16) return variant_refuse(reason, "its operands have 16 bits");
     return call_get(call, CONST_ALIGNED, 0) || variant_refuse(reason, "its rows start on 16 bytes");
-}
-
-static bool tile_fits(const struct call *call, const struct sizes *s, int tile)
-{
-    (void)call;
-    return mma_tile_fits(&tiles[tile], s);
 }
 
 /* Tiles of rows of an expert, which has more or less than its share of them: its last tile is half full. */
@@ -38,7 +22,7 @@ static double tiles_of_rows(const struct call *call, const struct sizes *s, uint
 /* Work-groups run in rounds, each as long as its tiles are large; the sums are as long with any tile. */
 static double tile_cost(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
 {
-    const struct mma_tile *t = &tiles[tile];
+    const struct mma_tile *t = &mma_tiles[tile];
     uint64_t groups = (uint64_t)(call_get(call, CONST_EXPERTS, 1) * tiles_of_rows(call, s, t->m)) *
                       divide_up(call_get(call, CONST_N, 1), t->n),
              at_once = (uint64_t)t->groups * device_units(s->limits);
@@ -48,9 +32,9 @@ static double tile_cost(const struct call *call, const struct sizes *s, int tile
 
 static void size(struct call *call, const struct sizes *s)
 {
-    static const struct tile_search search = {TILES, 1, 0, tile_fits, tile_cost};
+    static const struct tile_search search = {MMA_TILES, 1, 0, mma_tile_fits, tile_cost};
     uint64_t parts;
-    mma_tile_set(call, &tiles[tile_search(&search, call, s, &parts)]);
+    mma_tile_set(call, &mma_tiles[tile_search(&search, call, s, &parts)]);
 }
 
 const struct variant variant_gemm_experts_mma = {

@@ -1,6 +1,7 @@
 /* Weights of words by mma.sync: cl/gemm_pool_mma.cl. */
 #include "base/round.h"
-#include "plan/kernels/mma.h"
+#include "interface/interface.h"
+#include "plan/mma_tiles.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
 
