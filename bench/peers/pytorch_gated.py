@@ -1,5 +1,5 @@
-"""Encoders with rotary positions and gated feed-forwards in PyTorch, for pytorch_encoder.py: ModernBERT's, NomicBERT's
-and Qwen3-Embedding's shapes, random weights.
+"""Encoders with rotary positions and gated feed-forwards in PyTorch, for pytorch_encoder.py, and their first layers in
+training, for pytorch_layer.py: ModernBERT's, NomicBERT's and Qwen3-Embedding's shapes, random weights.
 
 Attention is scaled_dot_product_attention, which picks its fastest kernel: layers that see a window have a mask of it
 there. With `flex` those layers, and causal ones, have flex_attention with a mask by blocks, which passes over blocks
@@ -62,9 +62,11 @@ def rotate(x, cosine, sine):  # [batch, heads, seq, channels]
 
 
 class Layer(nn.Module):
-    def __init__(self, shape, number):
+    """dropout: of training, at the four places where Wherry's layers have it."""
+
+    def __init__(self, shape, number, dropout=0.0):
         super().__init__()
-        self.shape = shape
+        self.shape, self.dropout = shape, dropout
         self.channels = shape.channels or shape.hidden // shape.heads
         self.key_heads = shape.key_heads or shape.heads
         self.local = shape.window > 0 and number % shape.every > 0
@@ -78,6 +80,9 @@ class Layer(nn.Module):
         self.lin1 = nn.Linear(shape.hidden, 2 * shape.feed_forward, bias=False)
         self.lin2 = nn.Linear(shape.feed_forward, shape.hidden, bias=False)
 
+    def drop(self, x):
+        return F.dropout(x, self.dropout, self.training) if self.dropout else x
+
     def attend(self, x, turns, mask, flex):
         batch, seq, _ = x.shape
         heads = self.qkv(x).view(batch, seq, -1, self.channels).transpose(1, 2)
@@ -87,13 +92,15 @@ class Layer(nn.Module):
         if flex and mask is not None:
             x = flex_attention(q, k, v, block_mask=mask, enable_gqa=grouped)
         else:
-            x = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.shape.causal, enable_gqa=grouped)
-        return self.out(x.transpose(1, 2).reshape(batch, seq, -1))
+            dropout = self.dropout if self.training else 0.0
+            x = F.scaled_dot_product_attention(q, k, v, mask, dropout, self.shape.causal, enable_gqa=grouped)
+        return self.drop(self.out(x.transpose(1, 2).reshape(batch, seq, -1)))
 
     def feed(self, x):
         halves = self.lin1(x).chunk(2, -1)
         gate, other = halves if self.shape.first else reversed(halves)
-        return self.lin2((F.gelu(gate) if self.shape.activation == "gelu" else F.silu(gate)) * other)
+        active = (F.gelu(gate) if self.shape.activation == "gelu" else F.silu(gate)) * other
+        return self.drop(self.lin2(self.drop(active)))
 
     def forward(self, x, turns, mask, flex):
         if self.shape.pre:
@@ -101,6 +108,20 @@ class Layer(nn.Module):
             return x + self.feed(self.norm2(x))
         x = self.norm1(x + self.attend(x, turns, mask, flex))
         return self.norm2(x + self.feed(x))
+
+
+class First(nn.Module):
+    """An encoder's first layer alone, in training. It sees all that comes before or after, so it needs no mask."""
+
+    def __init__(self, shape, seq, dropout):
+        super().__init__()
+        self.layer = Layer(shape, 0, dropout)
+        turns = angles(seq, self.layer.channels, shape.base, "cpu", torch.float32)
+        for name, table in zip(("cosine", "sine"), turns):  # of the weights' type and device, wherever those go
+            self.register_buffer(name, table, persistent=False)
+
+    def forward(self, x):  # [batch, seq, hidden]
+        return self.layer(x, (self.cosine, self.sine), None, False)
 
 
 class Gated(nn.Module):
