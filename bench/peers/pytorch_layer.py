@@ -125,7 +125,7 @@ def norms(y, gradients):
     values = torch.stack([t.double().norm() for t in results])
     if not bool(torch.isfinite(values).all()):
         raise ArithmeticError("a result is not finite")
-    return values, values.new_tensor([max(0.1, 4 / math.sqrt(2 * t.numel())) for t in results])
+    return values, values.new_tensor([max(0.1, 6 / math.sqrt(2 * t.numel())) for t in results])
 
 
 def check_norms(got, expected, what):
