@@ -1,5 +1,6 @@
 """Checks the committed measurements: each folder of bench/results tells in its README the driver, the commit and the
-command, and its records pass: `wherry report --check`, of the comparison on the host's cores `cpu_table.py --check`.
+command, and its records pass: `wherry report --check`, of the comparison on the host's cores `cpu_table.py --check`. No JSON file is
+larger than 1 MiB.
 
 usage: results.py WHERRY [FOLDER ...]   (default: all folders of bench/results)
 """
@@ -12,6 +13,7 @@ import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench", "results")
 HOST_TABLE = os.path.join(ROOT, "..", "peers", "cpu_table.py")
+LARGEST = 1 << 20
 CHECKS = {  # schema: what derives again what is written of such a record
     "rl-1": lambda wherry: [wherry, "report", "--check"],
     "layouts-1": lambda wherry: [wherry, "report", "--check"],
@@ -25,6 +27,8 @@ def records(folder):
             path = os.path.join(where, name)
             if not name.endswith(".json"):
                 continue
+            if os.path.getsize(path) > LARGEST:
+                sys.exit("%s: larger than 1 MiB; python3 -m json.tool --compact FILE FILE leaves out its line breaks" % path)
             with open(path, encoding="utf-8") as file:
                 value = json.load(file)
             if isinstance(value, dict) and value.get("schema") in CHECKS:
