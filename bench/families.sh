@@ -31,7 +31,7 @@ case ${1:-} in
 architectures)
     out=build/architectures roof=copy
     shapes='modernbert-base:64x128 modernbert-base:32x512 modernbert-base:4x8192 nomic-bert-base:32x512'
-    shapes="$shapes qwen3-embedding-0.6b:32x512 bert-base:1x32"
+    shapes="$shapes bert-base:1x32 qwen3-embedding-0.6b:32x512"
     alone=nomic-moe-base:32x512 int8=bert-base:1x32 layers=modernbert-base:8x1024 pairs=''
     ;;
 *)
