@@ -250,6 +250,18 @@ INLINE void finish_pairs(__global storage *to, const float *v, const uint4 *save
 }
 #endif
 
+#if ROTARY
+/* Positions of two rows' tokens. */
+INLINE void fetch_positions(uint *to, __global const uint *positions, const uint row, const uint rows)
+{
+    UNROLL for (uint r = 0; r < 2; r++) to[r] = row + r * APART < rows ? positions[row + r * APART] : 0;
+}
+
+/* The angles of eight columns of both, which are turned or not. */
+#define FETCH_TURNS(to, turns)                                                                                         \
+    UNROLL for (uint r = 0; r < 2; r++) rotary_fetch_eight((to) + r * 2, t->position, position[r], column, turns)
+#endif
+
 #if BIAS && BATCH_N
 /* Those of the two rows. */
 INLINE void fetch_bias(float *to, __global const storage *bias, const uint row, const uint rows)
@@ -318,6 +330,15 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     uint4 next_residual[2];
     fetch_rows(next_residual, t->residual + begin, row, rows);
 #endif
+#if ROTARY /* positions two steps ahead, for they tell where angles lie */
+    const bool turns = rows != 0 && ROTARY_TURNS(column);
+    __global const uint *const positions = t->positions + p.row;
+    uint position[2];
+    float4 next_turn[4];
+    fetch_positions(position, positions, row, rows);
+    FETCH_TURNS(next_turn, turns);
+    fetch_positions(position, positions, row_of(step + workers, lane), rows);
+#endif
     if (!dry) mbarrier_wait(barrier, parity);
     ROLLED for (; step < STEPS;)
     {
@@ -343,6 +364,11 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         uint4 raw_residual[2] = {next_residual[0], next_residual[1]};
         fetch_rows(next_residual, t->residual + begin, next_row, rows);
 #endif
+#if ROTARY
+        const float4 turn[4] = {next_turn[0], next_turn[1], next_turn[2], next_turn[3]};
+        FETCH_TURNS(next_turn, turns);
+        fetch_positions(position, positions, row_of(next_step + workers, lane), rows);
+#endif
         UNROLL for (uint r = 0; r < 2; r++)
         {
             unpack_vector(raw[r], v[r]);
@@ -357,9 +383,9 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         store_rows(t->before + begin, Y_STRIDE, row, rows, columns, before);
 #endif
 #if ROTARY
-        UNROLL for (uint r = 0; r < 2; r++)
-            if (row + r * APART < rows)
-                rotary_eight(v[r], t->position, t->positions[p.row + row + r * APART], column);
+        if (turns) {
+            UNROLL for (uint r = 0; r < 2; r++) rotary_turn_eight(v[r], turn + r * 2);
+        }
 #endif
 #if MAKES_HALVES
         finish_halves(t, v, p.row, row, rows, column);
