@@ -188,6 +188,17 @@ INLINE uint row_of(const uint step, const uint lane)
 #endif
 }
 
+/* The residual comes two steps ahead but beside dropout, whose words want the registers: 5 % of the product there. */
+#define RESIDUAL_EARLY (RESIDUAL && !DROPOUT)
+
+/* Of a warp's steps, groups of which are taken by the workers in turns. */
+INLINE bool closes(const uint step) { return step % GROUP_STEPS == GROUP_STEPS - 1; }
+
+INLINE uint step_after(const uint step, const uint workers)
+{
+    return step + (closes(step) ? (workers - 1) * GROUP_STEPS + 1 : 1);
+}
+
 /* raw = two rows' values at `from`: rows `row` and APART further of `rows`. */
 INLINE void fetch_rows(uint4 *raw, __global const storage *from, const uint row, const uint rows)
 {
@@ -208,46 +219,18 @@ INLINE void fetch_saved(uint4 *raw, __global const storage *from, const uint row
     }
 }
 
-#if MAKES_HALVES
-/* Two rows' pairs become results: with GELU's steps for eight of them at once. `key`: dropout's. */
-INLINE void finish_halves(const struct tensors *t, float v[2][8], const uint first_row, const uint row, const uint rows,
-                          const uint column)
+#include "gemm_wgmma_gate.h"
+
+#if ROTARY
+/* Positions of two rows' tokens. */
+INLINE void fetch_positions(uint *to, __global const uint *positions, const uint row, const uint rows)
 {
-    float made[8];
-    UNROLL for (uint i = 0; i < 8; i++) made[i] = v[i / 4][i % 4 * 2 + GATED];
-    activate_eight(ACTIVATION, 1.0f, made);
-    UNROLL for (uint i = 0; i < 8; i++) made[i] *= v[i / 4][i % 4 * 2 + OTHER];
-    UNROLL for (uint r = 0; r < 2; r++)
-    {
-        const uint at = first_row + row + r * APART;
-        float4 four = (float4)(made[r * 4], made[r * 4 + 1], made[r * 4 + 2], made[r * 4 + 3]);
-#if DROPOUT
-        four *= dropout_half(dropout_words_keyed(t->key, at, column / 2), column / 2 % 8 != 0);
-#endif
-        const uint2 raw = (uint2)(pack_halves(four.x, four.y), pack_halves(four.z, four.w));
-        if (row + r * APART < rows) *(__global uint2 *)(t->y + ((ulong)at * N + column) / 2) = raw;
-    }
+    UNROLL for (uint r = 0; r < 2; r++) to[r] = row + r * APART < rows ? positions[row + r * APART] : 0;
 }
-#elif MAKES_PAIRS
-/* What eight values are gradients of was made of pairs, which become theirs. */
-INLINE void finish_pairs(__global storage *to, const float *v, const uint4 *saved, const bool there)
-{
-    float pairs[16], gate[8], slope[8];
-    unpack_vector(saved[0], pairs);
-    unpack_vector(saved[1], pairs + 8);
-    UNROLL for (uint c = 0; c < 8; c++) gate[c] = pairs[2 * c + GATED];
-    activate_slope_eight(DERIVATIVE, 1.0f, gate, slope);
-    UNROLL for (uint c = 0; c < 8; c++)
-    {
-        pairs[2 * c + GATED] = v[c] * pairs[2 * c + OTHER] * slope[c];
-        pairs[2 * c + OTHER] = v[c] * gate[c];
-    }
-    const uint4 low = pack_here(pairs), high = pack_here(pairs + 8);
-    if (there) {
-        ((__global uint4 *)to)[0] = low;
-        ((__global uint4 *)to)[1] = high;
-    }
-}
+
+/* The angles of eight columns of both, which are turned or not. */
+#define FETCH_TURNS(to, turns)                                                                                         \
+    UNROLL for (uint r = 0; r < 2; r++) rotary_fetch_eight((to) + r * 2, t->position, position[r], column, turns)
 #endif
 
 #if BIAS && BATCH_N
@@ -317,13 +300,24 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #if RESIDUAL
     uint4 next_residual[2];
     fetch_rows(next_residual, t->residual + begin, row, rows);
+#if RESIDUAL_EARLY
+    uint4 later_residual[2];
+    fetch_rows(later_residual, t->residual + begin, row_of(step_after(step, workers), lane), rows);
+#endif
+#endif
+#if ROTARY /* positions two steps ahead, for they tell where angles lie */
+    const bool turns = rows != 0 && ROTARY_TURNS(column);
+    __global const uint *const positions = t->positions + p.row;
+    uint position[2];
+    float4 next_turn[4];
+    fetch_positions(position, positions, row, rows);
+    FETCH_TURNS(next_turn, turns);
+    fetch_positions(position, positions, row_of(step_after(step, workers), lane), rows);
 #endif
     if (!dry) mbarrier_wait(barrier, parity);
     ROLLED for (; step < STEPS;)
     {
-        const bool closes = step % GROUP_STEPS == GROUP_STEPS - 1;
-        const uint next_step = step + (closes ? (workers - 1) * GROUP_STEPS + 1 : 1);
-        const uint next_row = row_of(next_step, lane);
+        const uint next_step = step_after(step, workers), next_row = row_of(next_step, lane);
         uint4 raw[2];
         float v[2][8];
         /* Rows that aren't there count as 0. */
@@ -339,9 +333,22 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         UNROLL for (uint i = 0; i < 2 * SAVED_PIECES; i++) raw_saved[i] = next_saved[i];
         fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, next_row, rows);
 #endif
+#if RESIDUAL_EARLY || ROTARY
+        const uint later_row = row_of(step_after(next_step, workers), lane);
+#endif
 #if RESIDUAL
-        uint4 raw_residual[2] = {next_residual[0], next_residual[1]};
+        const uint4 raw_residual[2] = {next_residual[0], next_residual[1]};
+#if RESIDUAL_EARLY
+        UNROLL for (uint r = 0; r < 2; r++) next_residual[r] = later_residual[r];
+        fetch_rows(later_residual, t->residual + begin, later_row, rows);
+#else
         fetch_rows(next_residual, t->residual + begin, next_row, rows);
+#endif
+#endif
+#if ROTARY
+        const float4 turn[4] = {next_turn[0], next_turn[1], next_turn[2], next_turn[3]};
+        FETCH_TURNS(next_turn, turns);
+        fetch_positions(position, positions, later_row, rows);
 #endif
         UNROLL for (uint r = 0; r < 2; r++)
         {
@@ -357,9 +364,9 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         store_rows(t->before + begin, Y_STRIDE, row, rows, columns, before);
 #endif
 #if ROTARY
-        UNROLL for (uint r = 0; r < 2; r++)
-            if (row + r * APART < rows)
-                rotary_eight(v[r], t->position, t->positions[p.row + row + r * APART], column);
+        if (turns) {
+            UNROLL for (uint r = 0; r < 2; r++) rotary_turn_eight(v[r], turn + r * 2);
+        }
 #endif
 #if MAKES_HALVES
         finish_halves(t, v, p.row, row, rows, column);
@@ -444,7 +451,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         kept >>= 2;
 #endif
 #if COLUMN_TOTALS
-        if (closes) {
+        if (closes(step)) {
             if (!dry && lane / UNITS < AT_ONCE) {
                 __local float *sum = totals + (step / GROUP_STEPS * AT_ONCE + lane / UNITS) * TILE_N + unit * 8;
                 UNROLL for (uint c = 0; c < 8; c++) sum[c] = total[c];

@@ -37,13 +37,29 @@ static inline void rotary_turn(float *v, const float *turn, const uint count)
     }
 }
 
-/* v, eight channels from `column` on, of a token at `position`; HEAD_DIM is a multiple of 8. */
+/* The angles of eight channels from `column` on of a token at `position`; HEAD_DIM is a multiple of 8. */
+static inline void rotary_fetch_eight(float4 *turn, __global const float *table, const uint position, const uint column,
+                                      const bool turns)
+{
+    __global const float4 *const from = (__global const float4 *)(table + position * HEAD_DIM + column % HEAD_DIM);
+    turn[0] = turns ? from[0] : (float4)(0.0f);
+    turn[1] = turns ? from[1] : (float4)(0.0f);
+}
+
+/* v, eight channels, turned by them. */
+static inline void rotary_turn_eight(float *v, const float4 *angles)
+{
+    const float turn[8] = {angles[0].x, angles[0].y, angles[0].z, angles[0].w,
+                           angles[1].x, angles[1].y, angles[1].z, angles[1].w};
+    rotary_turn(v, turn, 8);
+}
+
+/* v, eight channels from `column` on, of a token at `position`. */
 static inline void rotary_eight(float *v, __global const float *table, const uint position, const uint column)
 {
     if (ROTARY_TURNS(column)) {
-        __global const float4 *const from = (__global const float4 *)(table + position * HEAD_DIM + column % HEAD_DIM);
-        const float4 low = from[0], high = from[1];
-        const float turn[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-        rotary_turn(v, turn, 8);
+        float4 angles[2];
+        rotary_fetch_eight(angles, table, position, column, true);
+        rotary_turn_eight(v, angles);
     }
 }

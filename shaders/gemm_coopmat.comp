@@ -218,11 +218,21 @@ float unit_sum(const vec4 v[2], const uint count)
            dot(mix(vec4(0.0), v[1], lessThan(c + 4, uvec4(count))), vec4(1.0));
 }
 
-/* Four channels of a row from `column` on, one head's, turned by their token's position. */
-vec4 rotated(vec4 v, const uint at_position, const uint column)
+/* The angles of eight channels from `column` on, of which four are one head's, of a token at `at_position`. */
+void fetch_turns(out vec4 turn[2], const uint at_position, const uint column)
+{
+    UNROLL
+    for (uint i = 0; i < 2; i++) {
+        const uint at = column + i * 4;
+        turn[i] = vec4(0.0);
+        if (at < N && ROTARY_TURNS(at)) turn[i] = position_quads[(at_position * HEAD_DIM + at % HEAD_DIM) / 4];
+    }
+}
+
+/* Four channels of a row from `column` on. */
+vec4 rotated(vec4 v, const vec4 turn, const uint column)
 {
     if (ROTARY_TURNS(column)) {
-        const vec4 turn = position_quads[(at_position * HEAD_DIM + column % HEAD_DIM) / 4];
         ROTARY_TURN(v, turn, 4)
     }
     return v;
@@ -242,16 +252,16 @@ void store_gradients(const vec4 v[2], const uint at)
 }
 
 /* With a gate what it makes is stored here. */
-void epilogue(inout vec4 v[2], const uint row, const uint column, const uint column_end, const uvec2 block)
+void epilogue(inout vec4 v[2], const vec4 turn[2], const uint row, const uint column, const uint column_end,
+              const uvec2 block)
 {
     const uint at = row * Y_STRIDE + column;
     if (SUM != 0 && NORM == 0) {
         STORE_UNIT(before, at, v, column, column_end)
     }
     if (ROTARY != 0) {
-        const uint at_position = positions[row];
-        v[0] = rotated(v[0], at_position, column);
-        v[1] = rotated(v[1], at_position, column + 4);
+        v[0] = rotated(v[0], turn[0], column);
+        v[1] = rotated(v[1], turn[1], column + 4);
     }
     if (GATE != 0 && DERIVATIVE == 0) {
         vec4 gated = vec4(gate_quad(v[0]), gate_quad(v[1]));
@@ -349,15 +359,30 @@ void main()
         scale[1] = scales[(SCALES + column) / 4 + 1];
     }
     uvec2 block = uvec2(0);
+    /* A row's angles are on their way while the row before is finished, and the position that tells where they lie a row
+     * before that. */
+    uint at_position = 0;
+    vec4 turn[2] = {vec4(0.0), vec4(0.0)}, next_turn[2] = {vec4(0.0), vec4(0.0)};
     ROLLED
     for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
         const uint chunk_row = row0 + piece_m + chunk, chunk_end = min(row_end, row0 + piece_m + THREAD_M);
         if (DELTA != 0) fetch_saved(chunk_row + lane, row_end, column);
+        uint first_position = 0;
+        if (ROTARY != 0) {
+            first_position = positions[min(chunk_row + lane, row_end - 1)];
+            at_position = positions[min(chunk_row + lane + LANES, row_end - 1)];
+        }
         STAGE_SUMS(sum, chunk, staged, share)
+        if (ROTARY != 0) fetch_turns(next_turn, first_position, column);
         piece_barrier();
         ROLLED
         for (uint r = lane * BLOCK; r < CHUNK; r += r % BLOCK < BLOCK - 1 ? 1 : LANES * BLOCK - (BLOCK - 1)) {
             const uint row = row0 + piece_m + chunk + r;
+            if (ROTARY != 0) {
+                turn = next_turn;
+                fetch_turns(next_turn, at_position, column);
+                at_position = positions[min(row + 2 * LANES, row_end - 1)];
+            }
             if (chunk + r < THREAD_M && row < row_end && column < column_end) {
                 const uint from = staged + r * SUMS_PITCH + unit * 2;
                 STAGED_SUMS(v, from)
@@ -370,7 +395,7 @@ void main()
                     v[1] += b[1];
                 }
                 if (BLOCK > 1 && r % BLOCK == 0) block = kept_block(row, column);
-                epilogue(v, row, column, column_end, block);
+                epilogue(v, turn, row, column, column_end, block);
                 if (DELTA != 0) stages[from] = uvec4(pack_quad(v[0]), pack_quad(v[1]));
                 if (ROW_SUMS) stages[from].x = floatBitsToUint(unit_sum(v, column_end - column));
                 if (EPILOGUE_SUMS) {

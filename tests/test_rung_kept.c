@@ -403,6 +403,22 @@ static void test_own_calls(void **state)
     }
 }
 
+/* A small copy has layers of both kinds, where some keep the least for the backward pass. */
+static void test_least_layers(void **state)
+{
+    (void)state;
+    rungs = ALL;
+    for (uint32_t layers = 2; layers <= 6; layers += 2)
+        for (uint32_t least = 1; least <= layers; least++) {
+            const wherry_training_desc training = {
+                .struct_size = sizeof training, .dropout = 0.1f, .stack = true, .least_layers = least};
+            struct start s = {.cache = "", .layers = layers, .tokens = 250, .desc.training = &training};
+            start(&s);
+            if (!(s.rungs & ~RUNG_BIT(RUNG_TILED)) || s.runs != 1 || strstr(s.note, "left out"))
+                fail_msg("%u of %u layers: rungs %x, %d runs, %s", least, layers, s.rungs, s.runs, s.note);
+        }
+}
+
 /* The key has what decides the result. */
 static void test_key(void **state)
 {
@@ -450,15 +466,12 @@ int main(void)
 {
     snprintf(folder, sizeof folder, "%s", "/tmp/wherry-kept-XXXXXX");
     if (!mkdtemp(folder)) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup(test_kept, empty),
-                                       cmocka_unit_test_setup(test_changed, empty),
-                                       cmocka_unit_test_setup(test_damaged, empty),
-                                       cmocka_unit_test_setup(test_foreign, empty),
-                                       cmocka_unit_test_setup(test_failed, empty),
-                                       cmocka_unit_test_setup(test_next, empty),
-                                       cmocka_unit_test_setup(test_out_of_memory, empty),
-                                       cmocka_unit_test_setup(test_own_calls, empty),
-                                       cmocka_unit_test(test_key)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_kept, empty),          cmocka_unit_test_setup(test_changed, empty),
+        cmocka_unit_test_setup(test_damaged, empty),       cmocka_unit_test_setup(test_foreign, empty),
+        cmocka_unit_test_setup(test_failed, empty),        cmocka_unit_test_setup(test_next, empty),
+        cmocka_unit_test_setup(test_out_of_memory, empty), cmocka_unit_test_setup(test_own_calls, empty),
+        cmocka_unit_test_setup(test_least_layers, empty),  cmocka_unit_test(test_key)};
     cmocka_set_message_output(CM_OUTPUT_STDOUT);
     int failed = cmocka_run_group_tests_name("rung_kept", tests, NULL, NULL);
     empty(NULL);

@@ -172,16 +172,15 @@ static bool units_place(struct check *c, const struct wherry_session *s, struct 
 
 static bool check_plan(struct check *c, struct wherry_session *s, const wherry_session_desc *of, struct error *e)
 {
-    wherry_session_desc desc;
-    char layouts[ORDERS_TEXT];
+    struct small small;
     bool over = false;
-    TRY(small_begin(c->of, s, of, true, &desc, layouts, e));
+    TRY(small_begin(c->of, s, of, true, &small, e));
     bool ok = session_cover(s, NULL, !of->only, e) && units_place(c, s, e);
     s->tuning = (struct tuning){0};
     if (ok && !of->training) keep_units(s, c);
     if (ok) session_shrink(s, CHECK_TOKENS, CHECK_LONGEST);
-    ok = ok && session_place(s, &desc, &over, e) && session_finish(s, e);
-    return ok || (over && session_remedy(session_tokens_within(s, &desc), e));
+    ok = ok && session_place(s, &small.desc, &over, e) && session_finish(s, e);
+    return ok || (over && session_remedy(session_tokens_within(s, &small.desc), e));
 }
 
 /* ---- a run of it ---- */
@@ -244,7 +243,7 @@ static void check_make(struct check *c, const wherry_session_desc *desc)
     struct error *e = context_error(context);
     struct wherry_session *s = NULL;
     struct wherry_device *device = NULL, *own = c->of->device;
-    wherry_model *model = small_model(c->of, e);
+    wherry_model *model = small_model(c->of, desc, e);
     bool ok = model && (s = session_new(context, own, model, e)) && check_plan(c, s, desc, e);
     if (ok && (device = own->external ? own : device_open_again(own, e))) {
         s->device = device;

@@ -39,15 +39,24 @@ void small_model_close(wherry_model *model)
     wherry_model_close(model);
 }
 
-wherry_model *small_model(const struct wherry_session *of, struct error *e)
+/* Layers of the session's model, and of those how many keep the least. */
+static uint32_t least_layers(const struct wherry_session *of, const wherry_session_desc *of_desc, uint32_t *layers)
 {
+    *layers = of->model->info.config.layers;
+    return of_desc->training ? of_desc->training->least_layers : 0;
+}
+
+wherry_model *small_model(const struct wherry_session *of, const wherry_session_desc *of_desc, struct error *e)
+{
+    uint32_t layers, least = least_layers(of, of_desc, &layers);
+    uint32_t most = least && least < layers ? 2 * SMALL_LAYERS : SMALL_LAYERS;
     const wherry_model_info *info = &of->model->info;
     wherry_model_config config = info->config;
     wherry_model *model = NULL;
     config.struct_size = sizeof config;
     config.positions = of->max_length + config.position_offset;
     if (!scores_words(of)) config.vocabulary = SMALL_VOCABULARY;
-    if (config.layers > SMALL_LAYERS) config.layers = SMALL_LAYERS;
+    if (config.layers > most) config.layers = most;
     if (!model_random(&of->context->host, &config, 1, &model, e)) return NULL;
     model->info.pool = info->pool;
     model->info.normalize = info->normalize;
@@ -56,14 +65,29 @@ wherry_model *small_model(const struct wherry_session *of, struct error *e)
     return model;
 }
 
-bool small_begin(const struct wherry_session *of, struct wherry_session *s, const wherry_session_desc *of_desc,
-                 bool keep, wherry_session_desc *desc, char layouts[ORDERS_TEXT], struct error *e)
+/* Of the small model's layers: as many of both kinds as there are, up to SMALL_LAYERS. */
+static uint32_t small_least(uint32_t least, uint32_t layers)
 {
-    orders_text(&of->layout, layouts);
+    if (!least || least == layers) return least > SMALL_LAYERS ? SMALL_LAYERS : least;
+    if (layers <= 2 * SMALL_LAYERS || least < SMALL_LAYERS) return least;
+    return layers - least < SMALL_LAYERS ? 2 * SMALL_LAYERS - (layers - least) : SMALL_LAYERS;
+}
+
+bool small_begin(const struct wherry_session *of, struct wherry_session *s, const wherry_session_desc *of_desc,
+                 bool keep, struct small *small, struct error *e)
+{
+    wherry_session_desc *desc = &small->desc;
+    uint32_t layers, least = least_layers(of, of_desc, &layers);
+    orders_text(&of->layout, small->layouts);
     *desc = *of_desc;
+    if (of_desc->training) {
+        small->training = *of_desc->training;
+        small->training.least_layers = small_least(least, layers);
+        desc->training = &small->training;
+    }
     desc->dtype = session_dtype(of);
     desc->keep_intermediates = keep;
-    desc->layouts = layouts;
+    desc->layouts = small->layouts;
     desc->only = NULL;
     desc->memory_budget = 0;
     TRY(session_begin(s, desc, false, e));

@@ -30,11 +30,10 @@ struct contest {
 static struct wherry_session *contender(const struct wherry_session *of, const wherry_model *model,
                                         const wherry_session_desc *of_desc, uint32_t without, struct error *e)
 {
-    wherry_session_desc desc;
-    char layouts[ORDERS_TEXT];
+    struct small small;
     bool over = false;
     struct wherry_session *s = session_new(of->context, of->device, model, e);
-    bool ok = s && small_begin(of, s, of_desc, false, &desc, layouts, e);
+    bool ok = s && small_begin(of, s, of_desc, false, &small, e);
     if (ok) s->device_limits.rungs &= ~without;
     ok = ok && session_cover(s, NULL, !of_desc->only, e);
     if (s) s->tuning = (struct tuning){0};
@@ -42,7 +41,7 @@ static struct wherry_session *contender(const struct wherry_session *of, const w
         uint32_t tokens = (uint32_t)s->limits.tokens;
         session_shrink(s, tokens < MOST_TOKENS ? tokens : MOST_TOKENS, s->limits.longest);
     }
-    ok = ok && session_place(s, &desc, &over, e) && session_finish(s, e);
+    ok = ok && session_place(s, &small.desc, &over, e) && session_finish(s, e);
     if (ok && wherry_session_prepare(s, NULL, NULL, NULL)) ok = false;
     if (ok) return s;
     wherry_session_destroy(s);
@@ -105,7 +104,7 @@ static bool measure(struct wherry_session *s, const wherry_session_desc *desc, u
                     struct error *e)
 {
     struct contest c = {0};
-    wherry_model *model = small_model(s, e);
+    wherry_model *model = small_model(s, desc, e);
     bool ok = model && (c.with = contender(s, model, desc, 0, e)) &&
               (c.without = contender(s, model, desc, without, e)) && contest_hold(&c, ratio, e);
     wherry_session_destroy(c.with);

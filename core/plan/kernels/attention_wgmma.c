@@ -81,20 +81,33 @@ static size_t shared_backward(const struct call *call)
            sums + (2 * stages + 2 + 8) * 8;
 }
 
+/* Parts of the keys of a head: of a head's tiles each part takes its share, and all work-groups run in rounds, one on a
+ * multiprocessor. As many as take the least time, told in fifths of that of a tile: to add the parts of all heads takes
+ * about one fifth for each part, where every multiprocessor has a head. A tenth of the time has to be won. */
+static uint64_t least_parts(uint64_t heads, uint64_t tiles, uint64_t units)
+{
+    uint64_t whole = 5 * divide_up(heads, units) * tiles, least_time = whole, best = 1;
+    for (uint64_t parts = 2; parts <= tiles; parts++) {
+        uint64_t time = 5 * divide_up(heads * parts, units) * divide_up(tiles, parts) + parts * divide_up(heads, units);
+        if (time >= least_time || time * 10 > whole * 9) continue;
+        least_time = time;
+        best = parts;
+    }
+    return best;
+}
+
 /* The queries' sums stay in shared memory where that is enough for the longest sequence, 512 queries of 64 channels:
  * through memory, 32 x 512 tokens take 367 us instead of 321. Less than 192 would leave so much of the memory that the
  * assembler reckons with a second work-group, and then refuses to move registers between warpgroups; for 32 channels,
- * half as wide, that is 512. Parts give every multiprocessor something to do, where there are fewer heads; the kernel
- * that adds them costs 26 us at 32 x 512. */
+ * half as wide, that is 512. The kernel that adds parts costs 26 us at 32 x 512. */
 static void size_backward(struct call *call, const struct sizes *s)
 {
     uint64_t sequences = s->longest ? divide_up(s->max_rows, s->longest) : 1, tiles = divide_up(s->longest, TILE_KEYS);
     uint64_t heads = sequences * call_get(call, CONST_HEADS, 1);
-    uint64_t parts = heads ? s->limits->compute_units / heads : 1;
+    uint64_t parts = heads ? least_parts(heads, tiles, device_units(s->limits)) : 1;
     uint32_t least = call_get(call, CONST_HEAD_DIM, 64) == 64 ? 192 : 512;
     uint32_t rows = (uint32_t)divide_up(s->longest, STEP_QUERIES) * STEP_QUERIES;
-    if (parts > tiles) parts = tiles;
-    if (parts < 1 || call_get(call, CONST_RELATIVE, 0)) parts = 1; /* sums by distance are of all keys */
+    if (call_get(call, CONST_RELATIVE, 0)) parts = 1; /* sums by distance are of all keys */
     size_groups(call, s);
     call_set(call, CONST_TILE_M, TILE_KEYS);
     call_set(call, CONST_TILE_N, STEP_QUERIES);
