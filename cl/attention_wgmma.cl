@@ -7,11 +7,12 @@
  * while exponentials are made. Weights stay in registers: the layout of sums is that of an operand. Rows of keys and values are
  * permuted so that a work-item's weights are those of one draw of dropout's generator. Steps begin at the sequence's first
  * key, or, where the tile's queries do not see it, at the draw that has the first they see: the result depends on its own
- * sequence alone. */
+ * sequence alone. Of 128 channels a work-item has as many sums as scores, so that only two warpgroups have registers for
+ * them, and the ring has room for two stages. */
 #include "attention_wgmma.h"
 
 #define TILE_KEYS 128
-#define STAGES 3
+#define STAGES (HEAD_DIM == 128 ? 2 : 3)
 #define WARPGROUPS (TILE_M / 64) /* that compute */
 #define CONSUMERS (WARPGROUPS * WARPGROUP)
 #define COPIERS WARPGROUP
@@ -26,10 +27,10 @@
 #define CONSUMER_REGISTERS REGISTERS_TAKE(232)
 #endif
 #define SCORES (TILE_KEYS / 2)  /* of a work-item */
-#define SUMS (HEAD_DIM / 2)  /* likewise */
+#define SUMS (HEAD_DIM / 2)     /* likewise */
 #define WORDS (TILE_KEYS / 4)   /* of weights */
-#define TILE_BYTES (TILE_KEYS * ROW_BYTES)
-#define QUERY_BYTES (TILE_M * ROW_BYTES)
+#define TILE_BYTES (HALVES * TILE_KEYS * ROW_BYTES)
+#define QUERY_BYTES (HALVES * TILE_M * ROW_BYTES)
 #if RELATIVE > 0
 /* Biases of the pairs of tiles that are no more than one apart, beyond which there is one for all (RELATIVE is at most
  * TILE_KEYS): so that none is looked up by itself. */
@@ -84,16 +85,19 @@ INLINE uint2 keys_met(const uint row0, const uint length)
 }
 
 #if MASKED || ALIBI
+/* From a work-item's first key and query to those of its i-th score: the key's less the query's. */
+#define OFFSET(i) ((int)((i) / 16 * 32 + (i) / 4 % 4 * 2 + (i) % 2) - (int)((i) / 2 % 2 * 8))
+
 /* Hides the scores that are not seen, and takes what ALiBi does from the others. `apart`: this work-item's first key less
  * its first query; `slope` over SCALE. */
 INLINE void mask_scores(float *score, const int apart, const float slope, const bool all_seen)
 {
     UNROLL
-    for (uint i = 0; i < SCORES; i++) {
-        const int offset = apart + (int)(i / 16 * 32 + i / 4 % 4 * 2 + i % 2) - (int)(i / 2 % 2 * 8);
-        if (ALIBI) score[i] = fma(-slope, fabs((float)offset), score[i]);
-        if (MASKED && !all_seen) score[i] = mask_sees(offset, BEFORE, AFTER) ? score[i] : HIDDEN_SCORE;
-    }
+    for (uint i = 0; ALIBI && i < SCORES; i++) score[i] = fma(-slope, fabs((float)(apart + OFFSET(i))), score[i]);
+    if (!MASKED || all_seen) return;
+    UNROLL
+    for (uint i = 0; i < SCORES; i++)
+        score[i] = mask_sees(apart + OFFSET(i), BEFORE, AFTER) ? score[i] : HIDDEN_SCORE;
 }
 #define MASK_SCORES(key0)                                                                                              \
     mask_scores(score, (int)((key0) + local_number() % 4 * 8) - (int)(place.y + row), slope,                           \
@@ -224,7 +228,10 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    const uint work = tiles * HEADS, groups = get_num_groups(0) * get_num_groups(1);
+    /* Work-groups come in turns, in each a tile for all: of masked scores in the other order in every second turn. Else
+     * one that always meets its sequences' last tiles, which see the most keys, would be busy long after the others. */
+    const uint work = tiles * HEADS, groups = get_num_groups(0) * get_num_groups(1),
+               first_step = MASKED ? 2 * (groups - group_number()) - 1 : groups;
     uint stage = 0, turn = 0; /* turn: of the queries' tiles; how often the ring went round is in parity */
     if (local_number() >= CONSUMERS) {
         /* ---- the copying warps: what they copied last is announced as soon as they would have to wait ---- */
@@ -237,7 +244,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         for (uint i = 0; i < BIASES_EACH; i++)
             bias_at[i] = batch[batch[HEADER_AT_BUCKETS] + distance_at((int)(copier + i * COPIERS) - NEAR)] * HEADS;
 #endif
-        for (uint item = group_number(); item < work; item += groups) {
+        for (uint item = group_number(), step = first_step; item < work; item += step, step = 2 * groups - step) {
             const uint head = item / tiles, entry = batch[HEADER_AT_QUERY_TILES] + item % tiles * 2;
             const uint sequence = batch[entry], row0 = batch[entry + 1];
             const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
@@ -285,7 +292,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     const float scale = as_float((uint)SCALE) * LOG2E;
     uint parity = 0;
     if (group == WARPGROUPS - 1) TURN_PASS(0); /* the first warpgroup begins */
-    for (uint item = group_number(); item < work; item += groups) {
+    for (uint item = group_number(), step = first_step; item < work; item += step, step = 2 * groups - step) {
         mbarrier_wait(keys_full + 8 * stage, parity);
         const uint4 place = places[turn % 2];
         const uint first = place.x, length = place.z, head = place.w, rows = length - place.y;

@@ -2,7 +2,7 @@
  * products with the channels of a head as columns, results, dropout's decisions on the layout of products.
  *
  * A tile has rows of 128 bytes as wgmma reads them (cl/hopper.h): 64 channels or queries; of 32 channels the second
- * half stays unused. Tiles do not come by tensor maps but by 16-byte copies: these put zeros where a sequence has ended,
+ * half stays unused, and 128 channels are two such tiles, one behind the other. Tiles do not come by tensor maps but by 16-byte copies: these put zeros where a sequence has ended,
  * so that no product ever sees another sequence's tokens, and place rows in any order. */
 #define LAUNCHED_WHOLE
 #include "common.h"
@@ -19,6 +19,8 @@
 #define WARPGROUP 128 /* work-items */
 #define ROW_BYTES 128
 #define CHUNKS (HEAD_DIM / 8) /* of 16 bytes in a row of channels */
+#define HALVES ((HEAD_DIM + 63) / 64) /* of a tile of rows of channels */
+#define HALF_ROWS 128 /* of every tile that has two */
 
 /* ---- barriers ---- */
 
@@ -49,42 +51,44 @@ INLINE void copy_whole(const uint to, __global const void *from)
 }
 
 /* Where row `row` of a tile of keys lies in the order that gives each work-item eight neighbouring keys of a tile of
- * scores, the keys of one draw of dropout's generator: of 32 keys, 8 * i + 2 * j + e goes to 8 * j + 2 * i + e. */
+ * scores, the keys of one draw of dropout's generator: of 32 keys, 8 * i + 2 * j + e goes to 8 * j + 2 * i + e. So it is
+ * also the row that lies at a place. */
 INLINE uint permuted_row(const uint row) { return (row & ~30u) | (row & 24u) >> 2 | (row & 6u) << 2; }
+#define ROW_AT(place) (permuted ? permuted_row(place) : (place))
 
 /* `rows` rows of a tile at `to` from the tensor's `count` rows at `from` on, by `copiers` work-items, this the
- * `copier`-th. */
-INLINE void copy_rows(const uint to, __global const storage *from, const uint stride, const uint rows, const uint count,
+ * `copier`-th. Its places are a multiple of eight apart, and so its chunk is the same in all of their rows. */
+INLINE void copy_rows(uint to, __global const storage *from, const uint stride, const uint rows, const uint count,
                       const uint copiers, const uint copier, const bool permuted)
 {
-    const uint chunk = copier % CHUNKS, step = copiers / CHUNKS;
+    const uint chunk = copier % CHUNKS, step = copiers / CHUNKS, place = copier / CHUNKS, row = ROW_AT(place);
     __global const storage *begin = from;
-    from += copier / CHUNKS * stride + chunk * 8;
+    to += (chunk / 8 * rows + place) * ROW_BYTES + (chunk % 8 ^ place % 8) * 16;
+    from += row * stride + chunk * 8;
     if (count >= rows) {
         UNROLL
-        for (uint r = 0; r < rows; r += step) {
-            const uint place = permuted ? permuted_row(r + copier / CHUNKS) : r + copier / CHUNKS;
-            copy_whole(to + place * ROW_BYTES + (chunk ^ place % 8) * 16, from + r * stride);
-        }
+        for (uint r = 0; r < rows; r += step) copy_whole(to + r * ROW_BYTES, from + ROW_AT(r) * stride);
     } else {
         ROLLED
         for (uint r = 0; r < rows; r += step) {
-            const uint place = permuted ? permuted_row(r + copier / CHUNKS) : r + copier / CHUNKS;
-            const bool there = r + copier / CHUNKS < count;
-            copy_async(to + place * ROW_BYTES + (chunk ^ place % 8) * 16, there ? from + r * stride : begin, there);
+            const bool there = row + ROW_AT(r) < count;
+            copy_async(to + r * ROW_BYTES, there ? from + ROW_AT(r) * stride : begin, there);
         }
     }
 }
 
 /* ---- products ---- */
 
-/* Step `step` of 16 along a tile's rows, and across them. */
-#define ALONG(at, step) wgmma_rows((at) + (step)*32)
-#define ACROSS(at, step) wgmma_columns((at) + (step)*16 * ROW_BYTES, 0)
+/* Step `step` of 16 along the rows of a tile, and across them. */
+#define ALONG(at, step) wgmma_rows((at) + (step) % 4 * 32 + (step) / 4 * HALF_ROWS * ROW_BYTES)
+#define ACROSS(at, step) wgmma_columns((at) + (step)*16 * ROW_BYTES, HALVES > 1 ? HALF_ROWS * ROW_BYTES : 0)
 
 /* Products with the channels of a head as columns: sum[HEAD_DIM / 2] = (more ? sum : 0) + a b, a from registers, or a
  * and b from shared memory, both across. */
-#if HEAD_DIM == 64
+#if HEAD_DIM == 128
+#define CHANNELS_REGISTERS(sum, a, b, more) WGMMA_REGISTERS_128(sum, a, b, more, 1)
+#define CHANNELS_WAIT(left, sum) WGMMA_WAIT(left, 64, sum)
+#elif HEAD_DIM == 64
 #define CHANNELS_REGISTERS(sum, a, b, more) WGMMA_REGISTERS_64(sum, a, b, more, 1)
 #define CHANNELS_SHARED(sum, a, b, more) WGMMA_64(sum, a, b, more, 1, 1)
 #define CHANNELS_WAIT(left, sum) WGMMA_WAIT(left, 32, sum)

@@ -233,6 +233,8 @@ static inline void wgmma_commit(void) { asm volatile("//@wgmma.commit_group.sync
     WGMMA_PRIVATE(32, 16, d, a, b, more, B_T, "%16, %17, %18, %19", "%20", "%21")
 #define WGMMA_REGISTERS_64(d, a, b, more, B_T)                                                                         \
     WGMMA_PRIVATE(64, 32, d, a, b, more, B_T, "%32, %33, %34, %35", "%36", "%37")
+#define WGMMA_REGISTERS_128(d, a, b, more, B_T)                                                                        \
+    WGMMA_PRIVATE(128, 64, d, a, b, more, B_T, "%64, %65, %66, %67", "%68", "%69")
 
 #define WGMMA_SHARED(n, COUNT, d, a, b, more, A_T, B_T, A, B, MORE)                                                    \
     asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, " MORE ", 0;\n//@wgmma.mma_async.sync.aligned.m64n" #n              \

@@ -15,20 +15,38 @@ enum {
     STEP_QUERIES = 64, /* of the backward pass */
     DRAW_KEYS = 8,     /* of dropout's generator: the forward pass begins at a multiple of these */
     STAGES = 3,
+    STAGES_WIDE = 2, /* of heads of WIDE channels */
+    WIDE = 128,
     ROW_BYTES = 128,
+    ROW_CHANNELS = 64,
     SHARED_MOST = 232448 /* of a Hopper multiprocessor for one work-group, whatever the driver says */
 };
 
-/* Other heads would need other tiles: of 128 channels, sums and operands no longer stay in registers. */
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
-    uint32_t dim = call_get(call, CONST_HEAD_DIM, 0), scale = call_get(call, CONST_SCALE, 0x3f800000);
+    uint32_t scale = call_get(call, CONST_SCALE, 0x3f800000);
     *reason = !s->f16                             ? "Hopper's products are of f16"
-              : dim != 64 && dim != 32            ? "heads have neither 32 nor 64 channels"
               : !call_get(call, CONST_ALIGNED, 0) ? "rows do not begin on 16 bytes"
               : scale == 0 || scale >> 31         ? "scores are multiplied by 0 or less"
                                                   : NULL;
     return !*reason;
+}
+
+/* Other heads would need other tiles. */
+static bool fits_forward(const struct call *call, const struct sizes *s, const char **reason)
+{
+    uint32_t dim = call_get(call, CONST_HEAD_DIM, 0);
+    if (dim != 32 && dim != 64 && dim != WIDE)
+        return variant_refuse(reason, "heads have neither 32 nor 64 nor 128 channels");
+    return fits(call, s, reason);
+}
+
+/* Of 128 channels, sums and operands of its five products no longer stay in registers. */
+static bool fits_backward(const struct call *call, const struct sizes *s, const char **reason)
+{
+    uint32_t dim = call_get(call, CONST_HEAD_DIM, 0);
+    if (dim != 32 && dim != 64) return variant_refuse(reason, "heads have neither 32 nor 64 channels");
+    return fits(call, s, reason);
 }
 
 /* One work-group for each multiprocessor, which goes on from tile to tile: against one for each tile, 32 x 512 tokens
@@ -41,13 +59,15 @@ static void size_groups(struct call *call, const struct sizes *s)
 }
 
 /* Whether three warpgroups compute. They keep the tensor cores busier, but behind the end of a sequence their tiles
- * leave more to do for nothing, and dropout wants more registers than they have. In us on an H200, of 16 heads, tiles
- * of 128 and of 192 queries: 4 x 8192 tokens 2899 and 2198, 16 x 2048 687 and 589, 32 x 512 96 and 95, 64 x 128 25 and
- * 29; 4 x 8192 with dropout 3640 and 3680. Sessions for sequences of 512 tokens have shorter ones most of the time. */
+ * leave more to do for nothing, and dropout or wide heads want more registers than they have. In us on an H200, of 16
+ * heads, tiles of 128 and of 192 queries: 4 x 8192 tokens 2899 and 2198, 16 x 2048 687 and 589, 32 x 512 96 and 95, 64
+ * x 128 25 and 29; 4 x 8192 with dropout 3640 and 3680. Sessions for sequences of 512 tokens have shorter ones most of
+ * the time. */
 static bool takes_long(const struct call *call, const struct sizes *s)
 {
     uint64_t filled = round_up(s->longest, TILE_QUERIES), filled_long = round_up(s->longest, TILE_LONG);
-    bool plain = !call_get(call, CONST_RELATIVE, 0) && !call_get(call, CONST_DROPOUT, 0);
+    bool plain = !call_get(call, CONST_RELATIVE, 0) && !call_get(call, CONST_DROPOUT, 0) &&
+                 call_get(call, CONST_HEAD_DIM, 0) != WIDE;
     return plain && s->longest > LONG && filled_long * 7 <= filled * 8;
 }
 
@@ -64,8 +84,9 @@ static void size_forward(struct call *call, const struct sizes *s)
 static size_t shared_forward(const struct call *call)
 {
     size_t biases = call_get(call, CONST_RELATIVE, 0) ? 2 * (4 * TILE_KEYS - 1) * sizeof(float) : 0,
-           queries = call_get(call, CONST_TILE_M, TILE_QUERIES);
-    return 2 * (queries + STAGES * TILE_KEYS) * ROW_BYTES + (4 * STAGES + 2) * 8 + 2 * 16 + biases;
+           queries = call_get(call, CONST_TILE_M, TILE_QUERIES), dim = call_get(call, CONST_HEAD_DIM, 0),
+           stages = dim == WIDE ? STAGES_WIDE : STAGES, row = divide_up(dim, ROW_CHANNELS) * ROW_BYTES;
+    return 2 * (queries + stages * TILE_KEYS) * row + (4 * stages + 2) * 8 + 2 * 16 + biases;
 }
 
 static size_t shared_backward(const struct call *call)
@@ -191,7 +212,7 @@ const struct variant variant_attention_wgmma = {
               CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE,
               CONST_Y_OFFSET, CONST_DROPOUT, CONST_LSE, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
     .why = "Hopper's tensor cores multiply scores and weights where they are, in registers",
-    .fits = fits,
+    .fits = fits_forward,
     .size = size_forward,
     .shared_bytes = shared_forward,
     .count = count_forward,
@@ -205,7 +226,7 @@ const struct variant variant_attention_backward_wgmma = {
               CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
               CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
     .why = "Hopper's tensor cores make all five products, and dropout's bits beside them",
-    .fits = fits,
+    .fits = fits_backward,
     .size = size_backward,
     .shared_bytes = shared_backward,
     .count = count_backward,
