@@ -1,14 +1,14 @@
 /* Attention without stored scores on Hopper's tensor cores; cl/attention.cl says what it computes.
  *
- * Work-groups share the tiles of TILE_M queries of all heads, 128 or 192. In each, two or three warpgroups have 64 queries
- * of a tile, and another one copies queries, keys and values ahead into a ring, beyond the end of a tile, too. A warpgroup
- * issues the product of its queries with the next keys and that of its last weights with their values together, and makes
- * weights of the first while the second goes on and the others have their turns to issue: so the tensor cores have work
- * while exponentials are made. Weights stay in registers: the layout of sums is that of an operand. Rows of keys and values are
- * permuted so that a work-item's weights are those of one draw of dropout's generator. Steps begin at the sequence's first
- * key, or, where the tile's queries do not see it, at the draw that has the first they see: the result depends on its own
- * sequence alone. Of 128 channels a work-item has as many sums as scores, so that only two warpgroups have registers for
- * them, and the ring has room for two stages. */
+ * Work-groups share the tiles of TILE_M queries of all heads, 128 or 192. In each, two or three warpgroups have 64
+ * queries of a tile, and another one copies queries, keys and values ahead into a ring, beyond the end of a tile,
+ * too. A warpgroup issues the product of its queries with the next keys and that of its last weights with their
+ * values together, and makes weights of the first while the second goes on and the others have their turns to issue:
+ * so the tensor cores have work while exponentials are made. Weights stay in registers: the layout of sums is that
+ * of an operand. Rows of keys and values are permuted so that a work-item's weights are those of one draw of
+ * dropout's generator. Steps begin at the sequence's first key, or, where the tile's queries do not see it, at the
+ * draw that has the first they see: the result depends on its own sequence alone. Of 128 channels a work-item has as
+ * many sums as scores, so that only two warpgroups have registers for them, and the ring has room for two stages. */
 #include "attention_wgmma.h"
 
 #define TILE_KEYS 128

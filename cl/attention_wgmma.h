@@ -2,8 +2,9 @@
  * products with the channels of a head as columns, results, dropout's decisions on the layout of products.
  *
  * A tile has rows of 128 bytes as wgmma reads them (cl/hopper.h): 64 channels or queries; of 32 channels the second
- * half stays unused, and 128 channels are two such tiles, one behind the other. Tiles do not come by tensor maps but by 16-byte copies: these put zeros where a sequence has ended,
- * so that no product ever sees another sequence's tokens, and place rows in any order. */
+ * half stays unused, and 128 channels are two such tiles, one behind the other. Tiles do not come by tensor maps but by
+ * 16-byte copies: these put zeros where a sequence has ended, so that no product ever sees another sequence's tokens,
+ * and place rows in any order. */
 #define LAUNCHED_WHOLE
 #include "common.h"
 #include "dropout.h"

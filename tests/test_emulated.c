@@ -49,9 +49,9 @@ static const struct shape {
     {"words-64", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 64, 33}, .words = true},
     {"words-32", 72, 1, 72, WHERRY_ACTIVATION_GELU, false, {1, 30, 17}, .words = true},
     {"heads-128", 256, 2, 136, WHERRY_ACTIVATION_GELU, false, {70, 128}, true},
-    {"heads-128-edges", 256, 2, 72, WHERRY_ACTIVATION_RELU, false, {127, 129, 1, 300}, true, .buckets = 8, .distance = 128},
+    {"edges-128", 256, 2, 72, WHERRY_ACTIVATION_RELU, false, {127, 129, 1, 300}, true, .buckets = 8, .distance = 128},
     {"window-128", 256, 2, 72, WHERRY_ACTIVATION_RELU, false, {1, 300, 129}, true, .window = 33, .alibi = true},
-    {"grouped-128", 256, 2, 72, WHERRY_ACTIVATION_RELU, false, {127, 128, 129, 300}, true, .causal = true, .key_heads = 1},
+    {"grouped-128", 256, 2, 72, WHERRY_ACTIVATION_RELU, false, {128, 129, 300}, true, .causal = true, .key_heads = 1},
     {"window", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {1, 300, 130}, true, .window = 33},
     {"window-32", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, {70, 9, 330}, true, .window = 8, .alibi = true},
     {"causal", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {129, 1, 200}, true, .causal = true},
@@ -293,7 +293,8 @@ static const char *const usual[] = {"heads-64 flash wgmma training",        "hea
                                     "window-32 flash wgmma training",       "window-few flash small_batch inference",
                                     "grouped flash wgmma inference",        "distances-32 flash wgmma training bf16",
                                     "mixture flash mma training",           "mixture-wide flash mma training bf16",
-                                    "mixture-wide flash auto inference"};
+                                    "mixture-wide flash auto inference",    "grouped-128 flash wgmma inference",
+                                    "window-128 flash wgmma training",      "edges-128 flash wgmma inference"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;
