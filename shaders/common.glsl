@@ -162,8 +162,11 @@ const uint ACCESS = ALIGNED != 0 ? VECTOR : 1;
         v[0] = name[at];                                                                                               \
     }
 
+/* Of dropout, and of a launch, which may be a part of a kernel's work-groups: the first it has. */
+layout(push_constant) uniform Push { uint site, first_group; };
+
 /* Work-groups are numbered through both dimensions of the grid. */
-uint group_number() { return gl_WorkGroupID.x + gl_WorkGroupID.y * GRID_WIDTH; }
+uint group_number() { return first_group + gl_WorkGroupID.x + gl_WorkGroupID.y * GRID_WIDTH; }
 uint local_number() { return gl_LocalInvocationID.x; }
 
 /* ---- reductions over the work-group, or over each team of TEAM neighbours in it ----

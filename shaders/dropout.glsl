@@ -1,8 +1,7 @@
 /* Dropout as kernels do it (core/interface/random.h is the definition). Twin of cl/dropout.h. The seed and the step are in the
- * batch header, the site is a push constant. Include after the declaration of `batch`. */
+ * batch header, the site is pushed (common.glsl). Include after the declaration of `batch`. */
 layout(constant_id = CONST_DROPOUT) const uint DROPOUT = 0;
 layout(constant_id = CONST_KEPT) const uint KEPT = 0;
-layout(push_constant) uniform Push { uint site; };
 #include "random.h"
 
 #define PHILOX_WORD uint

@@ -33,10 +33,8 @@ static bool job_read(struct backend_device *d, const struct apart_program *progr
     *colon = 0;
     enum storage type = STORAGE_F32;
     while (type < STORAGE_BF16 && strcmp(colon + 1, storage_name(type))) type++;
-    const bool based = !strncmp(program->form, FORM_BASED, strlen(FORM_BASED));
-    const char *form = program->form + (based ? strlen(FORM_BASED) : 0);
-    if (!vulkan_kernel_find(name, type, &kernel) || !form_read(form, constants, &n)) return false;
-    *job = (struct job){.d = d, .pipeline = pipeline_describe(kernel, constants, n, based)};
+    if (!vulkan_kernel_find(name, type, &kernel) || !form_read(program->form, constants, &n)) return false;
+    *job = (struct job){.d = d, .pipeline = pipeline_describe(kernel, constants, n)};
     return true;
 }
 

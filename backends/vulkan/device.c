@@ -278,13 +278,13 @@ static bool layouts_make(struct backend_device *d, struct error *e)
         .pBindings = slots,
     };
     TRY(DEVICE_CREATE(d, DescriptorSetLayout, &set, &d->set_layout, e));
-    VkPushConstantRange site = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(uint32_t)};
+    VkPushConstantRange pushed = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(struct pushed)};
     VkPipelineLayoutCreateInfo layout = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
         .setLayoutCount = 1,
         .pSetLayouts = &d->set_layout,
         .pushConstantRangeCount = 1,
-        .pPushConstantRanges = &site,
+        .pPushConstantRanges = &pushed,
     };
     return DEVICE_CREATE(d, PipelineLayout, &layout, &d->pipeline_layout, e);
 }

@@ -64,13 +64,12 @@ static struct apart apart_of(const struct backend_device *d)
                           .always = d->physical.limits.quirks & QUIRK_COMPILE_GUARDED};
 }
 
-enum { FORM_BYTES = sizeof FORM_BASED + CALL_MAX_CONSTANTS * 16 };
+enum { FORM_BYTES = CALL_MAX_CONSTANTS * 16 };
 
 /* "12:256 3:768 ...": the call's constants, by which a pipeline is known. */
 static void form_write(const struct pipeline *p, char text[FORM_BYTES])
 {
     struct text_writer t = text_begin(text, FORM_BYTES);
-    if (p->based) text_add(&t, FORM_BASED);
     for (int i = 0; i < p->n_constants; i++)
         text_add(&t, "%s%u:%" PRIu32, i ? " " : "", (unsigned)p->constants[i].id, p->constants[i].value);
 }

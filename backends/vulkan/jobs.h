@@ -21,10 +21,7 @@ struct job {
 
 /* ---- pipelines.c ---- */
 
-/* `based`: its work-groups may be counted from others than 0 on. */
-struct pipeline pipeline_describe(size_t kernel, const struct call_constant *constants, int n_constants, bool based);
-/* Begins the text of such a one for a process apart. */
-#define FORM_BASED "based "
+struct pipeline pipeline_describe(size_t kernel, const struct call_constant *constants, int n_constants);
 /* Makes those that the store lacks, in parallel, into the store, which has room. */
 bool jobs_run(struct backend_device *d, struct job *jobs, int n, wherry_progress progress, void *user,
               struct program_info *info, struct error *e);

@@ -35,9 +35,9 @@ static uint64_t kernels_hash(void)
 
 uint64_t vulkan_kernels(const struct backend_device *d) { return d->pipelines.kernels; }
 
-struct pipeline pipeline_describe(size_t kernel, const struct call_constant *constants, int n_constants, bool based)
+struct pipeline pipeline_describe(size_t kernel, const struct call_constant *constants, int n_constants)
 {
-    struct pipeline p = {.kernel = kernel, .n_constants = n_constants, .based = based};
+    struct pipeline p = {.kernel = kernel, .n_constants = n_constants};
     struct embedded_kernel embedded;
     vulkan_kernel(kernel, &embedded);
     unsigned char type = (unsigned char)embedded.type;
@@ -48,14 +48,12 @@ struct pipeline pipeline_describe(size_t kernel, const struct call_constant *con
         p.key = hash_bytes(p.key, &constants[i].id, sizeof constants[i].id);
         p.key = hash_bytes(p.key, &constants[i].value, sizeof constants[i].value);
     }
-    if (based) p.key = hash_bytes(p.key, &based, 1); /* drivers may make other code of it */
     return p;
 }
 
 static bool pipeline_equal(const struct pipeline *a, const struct pipeline *b)
 {
-    if (a->key != b->key || a->kernel != b->kernel || a->n_constants != b->n_constants || a->based != b->based)
-        return false;
+    if (a->key != b->key || a->kernel != b->kernel || a->n_constants != b->n_constants) return false;
     for (int i = 0; i < a->n_constants; i++) {
         if (a->constants[i].id != b->constants[i].id || a->constants[i].value != b->constants[i].value) return false;
     }
@@ -119,8 +117,7 @@ static void job_run(struct job *job)
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .pNext = d->physical.feedback ? &feedback : NULL,
-        .flags = (job->asked ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u) |
-                 (p->based ? VK_PIPELINE_CREATE_DISPATCH_BASE_BIT : 0u),
+        .flags = job->asked ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u,
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
@@ -216,8 +213,7 @@ static bool jobs_collect(struct backend_device *d, const struct schedule *schedu
         const struct step *step = &schedule->steps[s];
         size_t kernel;
         TRY(step_kernel(step, &kernel, e));
-        struct pipeline wanted = pipeline_describe(kernel, step->call->constants, step->call->n_constants,
-                                                   step->groups_most != LAUNCH_WHOLE);
+        struct pipeline wanted = pipeline_describe(kernel, step->call->constants, step->call->n_constants);
         int i = 0;
         while (i < store->count && !pipeline_equal(&store->list[i], &wanted)) i++;
         if (i == store->count) {
@@ -342,7 +338,7 @@ static bool least_describe(struct backend_device *d, struct job *job)
     call_set(&call, CONST_N, 1);
     call_set(&call, CONST_FORM, ROOF_WRITE);
     call_set(&call, CONST_THREAD_M, 1);
-    job->pipeline = pipeline_describe(kernel, call.constants, call.n_constants, false);
+    job->pipeline = pipeline_describe(kernel, call.constants, call.n_constants);
     return true;
 }
 

@@ -47,13 +47,9 @@ static void step_record(struct backend_device *d, const struct program *p, VkCom
     d->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     d->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->pipeline_layout, 0, 1, &p->sets[index], 0,
                                 NULL);
-    d->vk.CmdPushConstants(commands, d->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof step->call->site,
-                           &step->call->site);
-    if (range->first)
-        d->vk.CmdDispatchBase(commands, range->first % GRID_WIDTH, range->first / GRID_WIDTH, 0, grid->x, grid->y,
-                              grid->z);
-    else
-        d->vk.CmdDispatch(commands, grid->x, grid->y, grid->z);
+    const struct pushed pushed = {step->call->site, range->first};
+    d->vk.CmdPushConstants(commands, d->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof pushed, &pushed);
+    d->vk.CmdDispatch(commands, grid->x, grid->y, grid->z);
     if (label) d->instance.vk.CmdEndDebugUtilsLabelEXT(commands);
 }
 

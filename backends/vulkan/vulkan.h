@@ -91,7 +91,6 @@
     X(CmdBindPipeline)                                                                                                 \
     X(CmdPushConstants)                                                                                                \
     X(CmdBindDescriptorSets)                                                                                           \
-    X(CmdDispatchBase)                                                                                                 \
     X(CmdDispatch)                                                                                                     \
     X(CmdCopyBuffer)                                                                                                   \
     X(CmdPipelineBarrier)                                                                                              \
@@ -248,14 +247,19 @@ bool vulkan_buffer_read(struct backend_device *d, struct buffer *buffer, uint64_
 
 /* ---- pipelines.c: kernels made ready, and their cache on disk ---- */
 
+/* What is pushed before each launch (shaders/common.glsl). A launch's first work-group is not the dispatch's base: with
+ * vkCmdDispatchBase NVIDIA's driver 580 counts from 0. */
+struct pushed {
+    uint32_t site, first_group;
+};
+
 struct pipeline {
     VkPipeline handle;
     uint64_t key;  /* hash of what follows */
     size_t kernel; /* index of vulkan_kernel() */
     int n_constants;
     struct call_constant constants[CALL_MAX_CONSTANTS];
-    bool based; /* work-groups may be counted from others than 0 on */
-    bool told;  /* the driver was asked for what it takes: */
+    bool told; /* the driver was asked for what it takes: */
     struct kernel_usage usage;
 };
 

@@ -1,5 +1,5 @@
-/* Which work-groups each launch of a divided step has. Kernels number their work-groups x + y * GRID_WIDTH; an API adds
- * what is launched first to x and y, or to the number. */
+/* Which work-groups each launch of a divided step has. Kernels number their work-groups x + y * GRID_WIDTH, and an API
+ * adds what is launched first to the number. */
 #include "plan/launches.h"
 
 #include "base/round.h"
