@@ -188,7 +188,7 @@ INLINE uint row_of(const uint step, const uint lane)
 #endif
 }
 
-/* The residual comes two steps ahead but beside dropout, whose words want the registers: 5 % of the product there. */
+/* The residual comes two steps ahead but beside dropout, whose words want the registers: 7 % of the product there. */
 #define RESIDUAL_EARLY (RESIDUAL && !DROPOUT)
 
 /* Of a warp's steps, groups of which are taken by the workers in turns. */
