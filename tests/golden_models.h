@@ -135,14 +135,15 @@ static inline double cosine(const float *a, const float *b, size_t n)
 }
 
 /* Of a token's vector. What bf16 costs depends on the model: what it costs transformers is in its description, and
- * twice that is taken. Kept at 0.9995 but for blocks whose results are normed (Gemma's), which make more of every
- * rounding. */
-static inline double least_cosine_of(wherry_dtype dtype, const json_t *description, const wherry_model_config *config)
+ * twice that is taken, and three times in the plans that store more tensors, each rounded. Kept at 0.9995 but for
+ * blocks whose results are normed (Gemma's), which make more of every rounding. */
+static inline double least_cosine_of(wherry_dtype dtype, const json_t *description, const wherry_model_config *config,
+                                     const char *plan)
 {
     if (dtype != WHERRY_DTYPE_BF16) return dtype == WHERRY_DTYPE_F32 ? 0.99999 : 0.9999;
     const json_t *theirs = json_object_get(description, "bf16");
     if (!json_is_real(theirs)) fail_msg("%s: no \"bf16\" (make_architectures.py)", text_of(description, "name"));
-    double least = 1 - 2 * (1 - json_real_value(theirs));
+    double least = 1 - (strcmp(plan, "flash") ? 3 : 2) * (1 - json_real_value(theirs));
     return fmin(0.9999, config->block_norms ? least : fmax(least, 0.9995));
 }
 

@@ -66,7 +66,7 @@ static void check_vectors(const json_t *description, const wherry_model *model, 
 {
     const char *name = text_of(description, "name");
     char what[160];
-    const double least = least_cosine_of(dtype, description, &model->info.config);
+    const double least = least_cosine_of(dtype, description, &model->info.config, plan);
     size_t n_want, rows = 0;
     wherry_session *session;
     wherry_batch batch = golden_batch(description);
