@@ -24,6 +24,9 @@
  * Sums in parts of the batch's rows stay f32 and go to memory straight from registers; the last of a tile's work-groups
  * adds them, by the warps that multiplied (parts.h), and there are no epilogue warps.
  *
+ * With NORM rows of x are normalized, whose gamma is in w: those that multiply take their moments from the stages
+ * (gemm_wgmma_norm.h).
+ *
  * With NORM_Y a tile holds whole rows of the result, and what makes it normalizes them: with a bias and a residual
  * only. Two warpgroups then multiply the same 64 rows, each by half of the columns.
  *
@@ -239,6 +242,7 @@ INLINE void load_stage(const uint to, __global const uchar *x_map, __global cons
 }
 
 #include "gemm_wgmma_epilogue.h"
+#include "gemm_wgmma_norm.h"
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void gemm_wgmma(PRODUCT_ARGUMENTS)
@@ -308,7 +312,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         UNROLL for (uint s = 0; s < STAGES; s++)
         {
             mbarrier_init(filled_at + s * 8, 1);
-            mbarrier_init(emptied_at + s * 8, CONSUMERS);
+            mbarrier_init(emptied_at + s * 8, CONSUMERS * RELEASES);
         }
 #if !PARTS
         mbarrier_init(given_at, CONSUMERS * 128);
@@ -344,6 +348,10 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         const uint share = warpgroup % SHARES, w_at = stages_at + X_BYTES + share * (COLUMNS * DEPTH * 2);
         const ulong x_first = X_MAJOR ? wgmma_columns(x_at, BOX_BYTES) : wgmma_rows(x_at);
         const ulong w_first = W_MAJOR ? wgmma_columns(w_at, BOX_BYTES) : wgmma_rows(w_at);
+#if NORM
+        __local const uchar *const x_rows = place + (x_at - stages_at) + moments_row();
+        const float power = power_of(gamma);
+#endif
 #if OPERAND_SUMS
         const ulong ones_all = wgmma_rows(stages_at + ONES_AT);
 #endif
@@ -356,6 +364,10 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
             const bool adds = p.column == warpgroup % TILES_N * TILE_N;
             float added[BLOCKS * 4];
             UNROLL for (uint i = 0; i < BLOCKS * 4; i++) added[i] = 0.0f;
+#endif
+#if NORM
+            struct moments moments;
+            moments_clear(&moments);
 #endif
 #if BATCH_K
             if (!count) {
@@ -389,11 +401,15 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                     wgmma_commit();
                 }
 #endif
+#if NORM
+                moments_add(&moments, x_rows + stage * STAGE_BYTES, i == 0);
+                warp_barrier();
+#endif
                 UNROLL for (uint b = 0; b < BLOCKS * SUMS; b += WIDTH / 2) WAIT(sum + b);
 #if OPERAND_SUMS
                 UNROLL for (uint b = 0; b < BLOCKS; b++) WGMMA_WAIT(0, 4, added + b * 4);
 #endif
-                if (item % 128 == 0) mbarrier_arrive(emptied_at + stage * 8);
+                if (item % (128 / RELEASES) == 0) mbarrier_arrive(emptied_at + stage * 8);
                 if (++stage == STAGES) {
                     stage = 0;
                     phase ^= 1;
@@ -433,6 +449,9 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 const uint row = p.row + (warpgroup * BLOCKS + h / 2) * 64 + warp * 16 + lane / 4 + h % 2 * 8;
                 if (adds && lane % 4 == 0 && row < M) STORE(before, row, added[h * 2]);
             }
+#endif
+#if NORM
+            moments_scale(&moments, power, sum);
 #endif
 #if !PARTS
             mbarrier_wait(taken_at, turn ^ 1);
