@@ -164,9 +164,10 @@
 #define EPILOGUE_WARPS 7
 #define FIRST_EPILOGUE_WARP (CONSUMERS * 4 + 8 - EPILOGUE_WARPS)
 
-/* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with; those that
- * normalize 24 columns of a row need more than others that finish; and those that add parts need up to 64 beside their
- * sums, for which they are one warpgroup less. */
+/* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with, with 128 some
+ * more for moments of x, fewer where a bias and rotary positions want them, too; those that normalize 24 columns of a row
+ * need more than others that finish; and those that add parts need up to 64 beside their sums, for which they are one
+ * warpgroup less. */
 #if PARTS && COLUMNS >= 192
 #define LOADER_REGISTERS REGISTERS_GIVE(40)
 #define CONSUMER_REGISTERS REGISTERS_TAKE(232)
@@ -179,6 +180,14 @@
 #define LOADER_REGISTERS REGISTERS_GIVE(112)
 #define CONSUMER_REGISTERS REGISTERS_TAKE(144)
 #define EPILOGUE_REGISTERS REGISTERS_GIVE(112)
+#elif NORM && COLUMNS >= 256 && ROTARY && BIAS
+#define LOADER_REGISTERS REGISTERS_GIVE(88)
+#define CONSUMER_REGISTERS REGISTERS_TAKE(168)
+#define EPILOGUE_REGISTERS REGISTERS_GIVE(88)
+#elif NORM && COLUMNS >= 256
+#define LOADER_REGISTERS REGISTERS_GIVE(80)
+#define CONSUMER_REGISTERS REGISTERS_TAKE(176)
+#define EPILOGUE_REGISTERS REGISTERS_GIVE(80)
 #elif COLUMNS >= 192
 #define LOADER_REGISTERS REGISTERS_GIVE(96)
 #define CONSUMER_REGISTERS REGISTERS_TAKE(160)
@@ -193,54 +202,7 @@
 #include "parts.h"
 #endif
 
-struct place {
-    uint row, column, part;
-};
-
-INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_tiles)
-{
-    struct place p = {0, 0, 0};
-#if PARTS
-    p.part = tile / (TILES_M * TILES_N);
-    tile %= TILES_M * TILES_N;
-#endif
-    const uint band = tile / (RASTER * column_tiles), at = tile % (RASTER * column_tiles);
-    const uint wide = min((uint)RASTER, row_tiles - band * RASTER);
-    p.row = (band * RASTER + at % wide) * TILE_M;
-    p.column = at / wide * TILE_N;
-    return p;
-}
-
-/* Tiles of k in a tile's sums. */
-INLINE uint k_tiles_of(const struct place p, const uint rows)
-{
-#if PARTS
-    return (min((uint)PART_ROWS, rows - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
-#elif BATCH_K
-    return (rows + DEPTH - 1) / DEPTH;
-#else
-    return (K + DEPTH - 1) / DEPTH;
-#endif
-}
-
-INLINE void load_stage(const uint to, __global const uchar *x_map, __global const uchar *w_map, const struct place p,
-                      const uint k, const uint barrier)
-{
-#if X_MAJOR
-    UNROLL for (uint c = 0; c < TILE_M / 64; c++)
-        tensor_load(to + c * BOX_BYTES, x_map, p.row + c * 64, k, barrier);
-#else
-    tensor_load(to, x_map, k, p.row, barrier);
-#endif
-#if W_MAJOR
-    UNROLL for (uint c = 0; c < TILE_N / 64; c++)
-        tensor_load(to + X_BYTES + c * BOX_BYTES, w_map, p.column + c * 64, k, barrier);
-#else
-    UNROLL for (uint n = 0; n < TILE_N; n += W_BOX_ROWS)
-        tensor_load(to + X_BYTES + n * (DEPTH * 2), w_map, k, p.column + n, barrier);
-#endif
-}
-
+#include "gemm_wgmma_place.h"
 #include "gemm_wgmma_epilogue.h"
 #include "gemm_wgmma_norm.h"
 
@@ -350,7 +312,6 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         const ulong w_first = W_MAJOR ? wgmma_columns(w_at, BOX_BYTES) : wgmma_rows(w_at);
 #if NORM
         __local const uchar *const x_rows = place + (x_at - stages_at) + moments_row();
-        const float power = power_of(gamma);
 #endif
 #if OPERAND_SUMS
         const ulong ones_all = wgmma_rows(stages_at + ONES_AT);
@@ -402,6 +363,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 }
 #endif
 #if NORM
+                mbarrier_wait(filled_at + stage * 8, phase); /* it is over: else the assembler puts moments first */
                 moments_add(&moments, x_rows + stage * STAGE_BYTES, i == 0);
                 warp_barrier();
 #endif
@@ -451,7 +413,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
             }
 #endif
 #if NORM
-            moments_scale(&moments, power, sum);
+            moments_scale(&moments, power_of(gamma), sum);
 #endif
 #if !PARTS
             mbarrier_wait(taken_at, turn ^ 1);

@@ -5,11 +5,11 @@
 /* Times that a warpgroup releases a stage: its products end at once, but each warp has read for itself. */
 #define RELEASES 4
 
-/* Of this work-item's two rows, those of its sums, over a quarter of the columns, in two parts. A row's moments have the
- * same bits whatever its number: the parts are added, whichever was loaded first, then the quarters. */
+/* Of this work-item's two rows, those of its sums, over a quarter of the columns. A row's moments have the same bits
+ * whatever its number: of a stage two parts are added, whichever was loaded first, and in the end the quarters. */
 struct moments {
     float shift[2]; /* x's first element: a row may be far from 0 beside what it deviates */
-    float sum[2][2], squares[2][2];
+    float sum[2], squares[2];
 };
 
 /* This work-item's first row in its warpgroup's box of x. The second is 8 rows further. */
@@ -17,8 +17,7 @@ INLINE uint moments_row(void) { return (local_number() / 32 % 4 * 16 + local_num
 
 INLINE void moments_clear(struct moments *m)
 {
-    UNROLL for (uint i = 0; i < 4; i++) m->sum[i / 2][i % 2] = m->squares[i / 2][i % 2] = 0.0f;
-    m->shift[0] = m->shift[1] = 0.0f;
+    UNROLL for (uint h = 0; h < 2; h++) m->shift[h] = m->sum[h] = m->squares[h] = 0.0f;
 }
 
 /* Odd rows begin with the other half of a stage's columns: so eight lanes, which two rows have, meet all banks. */
@@ -28,6 +27,7 @@ INLINE void moments_add(struct moments *m, __local const uchar *x, const bool fi
     UNROLL for (uint h = 0; h < 2; h++)
     {
         __local const uchar *const from = x + h * 1024;
+        float sum[2] = {0.0f, 0.0f}, squares[2] = {0.0f, 0.0f};
 #if RMS == RMS_NONE
         if (first) m->shift[h] = LOAD((__local const storage *)(from + (row << 4)), 0);
 #endif
@@ -39,11 +39,13 @@ INLINE void moments_add(struct moments *m, __local const uchar *x, const bool fi
             {
 #if RMS == RMS_NONE
                 v[c] -= m->shift[h];
-                m->sum[h][part] += v[c];
+                sum[part] += v[c];
 #endif
-                m->squares[h][part] = fma(v[c], v[c], m->squares[h][part]);
+                squares[part] = fma(v[c], v[c], squares[part]);
             }
         }
+        m->sum[h] += sum[0] + sum[1];
+        m->squares[h] += squares[0] + squares[1];
     }
 }
 
@@ -57,8 +59,8 @@ INLINE void moments_scale(const struct moments *m, const float power, float *sum
 {
     UNROLL for (uint h = 0; h < 2; h++)
     {
-        const float mean = quad_sum(m->sum[h][0] + m->sum[h][1]) * (1.0f / (float)(K));
-        const float square = quad_sum(m->squares[h][0] + m->squares[h][1]) * (1.0f / (float)(K));
+        const float mean = quad_sum(m->sum[h]) * (1.0f / (float)(K));
+        const float square = quad_sum(m->squares[h]) * (1.0f / (float)(K));
         const float scale = power * rsqrt(fmax(square - mean * mean, 0.0f) + as_float((uint)(EPSILON)));
         UNROLL for (uint i = 0; i < SUMS; i += 4)
         {
