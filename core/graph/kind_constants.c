@@ -308,7 +308,8 @@ CONSTANTS(constants_layernorm)
 {
     bool result = is_after(g, group, o, constants_contract);
     set_rows(g, o, call);
-    call_set(call, result ? CONST_NORM_Y : CONST_NORM, 1);
+    bool folded = !strcmp(call->kernel, "gemm") && g->tensors[o->in[1]].folded;
+    call_set(call, result ? CONST_NORM_Y : CONST_NORM, folded ? NORM_FOLDED : 1);
     set_norm(o, o->in[2], call);
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/output.h"
 #include "runtime/tuned.h"
 #include "runtime/types.h"
+#include "runtime/weight_fold.h"
 
 enum { DEFAULT_MAX_TOKENS = 16384 };
 
@@ -176,7 +177,8 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     s->keep = desc->keep_intermediates || s->part;
     s->device_limits = *device;
 
-    return graph_of_type(s, desc, tuned, &options, e);
+    TRY(graph_of_type(s, desc, tuned, &options, e));
+    return !options.pitched || options.training || s->part || session_fold(s, e);
 }
 
 /* ---- a part of a plan ---- */
