@@ -10,14 +10,21 @@
 bool session_labels_check(const struct wherry_session *s, const int32_t *labels, size_t tokens, struct error *e)
 {
     uint32_t vocabulary = s->model->info.config.vocabulary;
-    for (size_t t = 0; t < tokens; t++)
+    uint64_t labelled = 0;
+    for (size_t t = 0; t < tokens; t++) {
+        labelled += labels[t] != LABEL_NONE;
         if (labels[t] != LABEL_NONE && (labels[t] < 0 || (uint32_t)labels[t] >= vocabulary))
             return fail(
                 e, WHERRY_STATUS_INVALID_ARGUMENT,
                 "the label of token %zu is %d: the vocabulary has %u words from 0 on, and %d is for tokens that "
                 "do not count",
                 t, (int)labels[t], vocabulary, LABEL_NONE);
-    return true;
+    }
+    return labelled <= s->limits.labelled ||
+           fail(e, WHERRY_STATUS_TOO_LONG,
+                "%llu tokens of a batch have a label: this session takes %llu (max_labels); raise it, or make batches "
+                "smaller",
+                (unsigned long long)labelled, (unsigned long long)s->limits.labelled);
 }
 
 bool session_next_check(const int32_t *next, size_t sequences, struct error *e)
@@ -85,15 +92,17 @@ static bool fill_positions(const wherry_model_config *config, const int32_t *ids
     return others != 0;
 }
 
-/* Rows of tokens with a label, in their order. */
+/* Rows of tokens with a label, in their order. Of more than the session takes, which batches of its own checks have,
+ * those that come first. */
 static uint32_t fill_labels(struct wherry_session *s, const int32_t *labels, uint32_t tokens)
 {
     size_t most = (size_t)s->limits.tokens;
     uint32_t *at = s->batch_u32 + BATCH_LABELLED * most, *words = s->batch_u32 + BATCH_LABELS * most,
              *rows = s->batch_u32 + BATCH_LABEL_ROWS * most, n = 0;
     for (uint32_t t = 0; t < tokens; t++) {
-        rows[t] = labels[t] == LABEL_NONE ? NO_ROW : n;
-        if (labels[t] == LABEL_NONE) continue;
+        bool counts = labels[t] != LABEL_NONE && n < s->limits.labelled;
+        rows[t] = counts ? n : NO_ROW;
+        if (!counts) continue;
         at[n] = t;
         words[n++] = (uint32_t)labels[t];
     }
