@@ -21,8 +21,8 @@
  * ring of stages, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
  * f16, and further warps make the results of them while the next tile is multiplied. After a work-group's last tile
  * nothing is left to hide: there those that multiplied help. Whoever does it, the arithmetic and its order are the same.
- * Sums in parts of the batch's rows stay f32 and go to memory straight from registers; the last of a tile's work-groups
- * adds them, by the warps that multiplied (parts.h), and there are no epilogue warps.
+ * Sums in parts, of the batch's rows or of K, stay f32 and go to memory straight from registers; the last of a tile's
+ * work-groups adds them, by the warps that multiplied (parts.h), and there are no epilogue warps.
  *
  * With NORM_Y a tile holds whole rows of the result, and what makes it normalizes them: with a bias and a residual
  * only. Two warpgroups then multiply the same 64 rows, each by half of the columns.
@@ -98,8 +98,6 @@
 #define CONSUMERS (TILE_M == 192 ? 3 : TILE_M >= 128 ? 2 : SHARES)
 #define BLOCKS (TILE_M / 64 * SHARES / CONSUMERS)
 #define SUMS (COLUMNS / 2)
-/* Of the dimensions that are sizes of the model. */
-#define TILES_M ((M + TILE_M - 1) / TILE_M)
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
 
 #define DEPTH 64 /* k of a stage: rows of 128 bytes */
@@ -198,8 +196,8 @@ INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_
 {
     struct place p = {0, 0, 0};
 #if PARTS
-    p.part = tile / (TILES_M * TILES_N);
-    tile %= TILES_M * TILES_N;
+    p.part = tile / (row_tiles * column_tiles);
+    tile %= row_tiles * column_tiles;
 #endif
     const uint band = tile / (RASTER * column_tiles), at = tile % (RASTER * column_tiles);
     const uint wide = min((uint)RASTER, row_tiles - band * RASTER);
@@ -208,11 +206,14 @@ INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_
     return p;
 }
 
+/* How long sums are that have parts. */
+#define SUMMED(rows) (BATCH_K ? (rows) : K)
+
 /* Tiles of k in a tile's sums. */
 INLINE uint k_tiles_of(const struct place p, const uint rows)
 {
 #if PARTS
-    return (min((uint)PART_ROWS, rows - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
+    return (min((uint)PART_ROWS, SUMMED(rows) - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
 #elif BATCH_K
     return (rows + DEPTH - 1) / DEPTH;
 #else
@@ -259,7 +260,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 
     const uint rows = batch[ROWS], row_end = BATCH_M ? rows : M, column_end = BATCH_N ? rows : N;
     const uint row_tiles = (row_end + TILE_M - 1) / TILE_M, column_tiles = (column_end + TILE_N - 1) / TILE_N;
-    const uint tiles = row_tiles * column_tiles * (PARTS ? (rows + PART_ROWS - 1) / PART_ROWS : 1);
+    const uint parts = PARTS ? (SUMMED(rows) + PART_ROWS - 1) / PART_ROWS : 1, tiles = row_tiles * column_tiles * parts;
     const uint groups = get_num_groups(0) * get_num_groups(1);
     const uint item = local_number(), warpgroup = item / 128, warp = item / 32 % 4, lane = item % 32;
 
@@ -400,10 +401,9 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 }
             }
 #if PARTS
-            const uint warps_tile = tile % (TILES_M * TILES_N) * WARPS + item / 32;
+            const uint warps_tile = tile % (row_tiles * column_tiles) * WARPS + item / 32;
             __global float4 *const partial = (__global float4 *)partials + (size_t)warps_tile * (VECTORS * 32) + lane;
-            const uint stride = TILES_M * TILES_N * WARPS * VECTORS * 32;
-            const uint parts = (rows + PART_ROWS - 1) / PART_ROWS;
+            const uint stride = row_tiles * column_tiles * WARPS * VECTORS * 32;
             __global uint *const counter = counters + counter_at + warps_tile;
             if (parts > 1) {
                 __global float4 *const to = partial + (size_t)p.part * stride;
@@ -420,7 +420,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 float *const sums = sum + piece * (PIECE_VECTORS * 4);
                 if (parts > 1)
                     add_parts(sums, partial + piece * (PIECE_VECTORS * 32), stride, p.part, parts, PIECE_VECTORS);
-                store_piece(place + SUMS_AT + item / 32 * PIECE_BYTES, y, sums, p.row + item / 32 * 16,
+                store_piece(place + SUMS_AT + item / 32 * PIECE_BYTES, y, sums, p.row + item / 32 * 16, row_end,
                             p.column + piece * PIECE);
             }
 #if OPERAND_SUMS

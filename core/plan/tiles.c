@@ -185,16 +185,24 @@ static void add_partials(struct call *call)
     call->arguments[at] = (struct call_argument){.slot = SLOT_PARTIALS, .written = true, .tensor = TENSOR_SCRATCH};
 }
 
-void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, uint32_t part_rows)
+bool call_sums_in_parts(const struct call *call)
+{
+    const struct variant *variant = kernel_row(call->kernel);
+    uint32_t runtime = call_runtime(call);
+    return runtime == RUNTIME_K ||
+           (runtime == RUNTIME_M && variant && variant->adds && !call_get(call, CONST_COLUMN_SUMS, 0));
+}
+
+void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s, uint32_t part_rows)
 {
     struct call *call = &calls[0], *reduce = &calls[1];
     uint32_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
     const struct variant *variant = kernel_row(call->kernel);
-    call_set(call, CONST_COLUMN_SUMS, 1);
+    if (call_runtime(call) == RUNTIME_K) call_set(call, CONST_COLUMN_SUMS, 1);
     call_set(call, CONST_PART_ROWS, part_rows);
     if (variant && variant->adds) {
         add_partials(call);
-        variant->adds(call);
+        variant->adds(call, s);
         return;
     }
     *reduce = (struct call){.kernel = "reduce", .launch = LAUNCH_COLUMNS};
@@ -209,7 +217,7 @@ void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct de
     call_set(reduce, CONST_N, m * n);
     call_set(reduce, CONST_ROWS, call_get(call, CONST_ROWS, HEADER_TOKENS));
     call_set(reduce, CONST_SETS, 1);
-    call_set(reduce, CONST_LOCAL_SIZE, row_size(limits, 256));
+    call_set(reduce, CONST_LOCAL_SIZE, row_size(s->limits, 256));
     call_set(reduce, CONST_TILE_N, call_get(reduce, CONST_LOCAL_SIZE, 1)); /* few parts, many columns */
     call_set(reduce, CONST_PART_ROWS, part_rows);
     *count = 2;
@@ -247,7 +255,8 @@ void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct d
     const struct variant *variant = kernel_row(call->kernel);
     calls_drop(call, count);
     uint64_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
-    if (*count > 1 || limits->cpu || !variant || !variant->divide || call_runtime(call) != RUNTIME_K ||
+    if (call_runtime(call) == RUNTIME_M) m = max_rows;
+    if (*count > 1 || limits->cpu || !variant || !variant->divide || !call_sums_in_parts(call) ||
         (call_writes_slice(call) && !variant->adds) || m * n > UINT32_MAX / MOST_PARTS)
         return;
     const struct sizes sizes = call_sizes(call, NULL, limits, f16, max_rows, 0);

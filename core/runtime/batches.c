@@ -92,17 +92,15 @@ static bool fill_positions(const wherry_model_config *config, const int32_t *ids
     return others != 0;
 }
 
-/* Rows of tokens with a label, in their order. Of more than the session takes, which batches of its own checks have,
- * those that come first. */
+/* Rows of tokens with a label, in their order. */
 static uint32_t fill_labels(struct wherry_session *s, const int32_t *labels, uint32_t tokens)
 {
     size_t most = (size_t)s->limits.tokens;
     uint32_t *at = s->batch_u32 + BATCH_LABELLED * most, *words = s->batch_u32 + BATCH_LABELS * most,
              *rows = s->batch_u32 + BATCH_LABEL_ROWS * most, n = 0;
     for (uint32_t t = 0; t < tokens; t++) {
-        bool counts = labels[t] != LABEL_NONE && n < s->limits.labelled;
-        rows[t] = counts ? n : NO_ROW;
-        if (!counts) continue;
+        rows[t] = labels[t] == LABEL_NONE ? NO_ROW : n;
+        if (labels[t] == LABEL_NONE) continue;
         at[n] = t;
         words[n++] = (uint32_t)labels[t];
     }
@@ -216,10 +214,12 @@ static bool has_list(const struct wherry_session *s, enum batch_data data)
 bool session_labels(const struct wherry_session *s) { return has_list(s, BATCH_LABELS); }
 bool session_next(const struct wherry_session *s) { return has_list(s, BATCH_NEXT); }
 
-void session_bare_labels(const struct wherry_session *s, wherry_batch *batch)
+void session_bare_labels(const struct wherry_session *s, wherry_batch *batch, int32_t *labels, uint32_t tokens)
 {
     static const int32_t zeros[BARE_SEQUENCES];
-    batch->labels = session_labels(s) ? batch->ids : NULL;
+    const uint32_t vocabulary = s->model->info.config.vocabulary;
+    for (uint32_t t = 0; t < tokens; t++) labels[t] = t < s->limits.labelled ? (int32_t)(t % vocabulary) : LABEL_NONE;
+    batch->labels = session_labels(s) ? labels : NULL;
     batch->next = session_next(s) ? zeros : NULL;
 }
 
