@@ -121,13 +121,16 @@ uint32_t rows_in_parts(uint64_t rows, uint64_t parts, uint32_t unit)
 
 /* ---- alignment ---- */
 
-/* Tensors begin on 256 bytes, so that lengths, strides and offsets decide. */
+/* Tensors begin on 256 bytes, so that lengths, strides and offsets decide; where rows have a pitch, N, the first, need
+ * not. */
 static bool aligned(const struct call *call, uint32_t vector)
 {
     static const uint8_t lengths[] = {CONST_N,        CONST_M,        CONST_K,        CONST_HEAD_DIM,
                                       CONST_X_STRIDE, CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET,
                                       CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+    const struct variant *variant = kernel_row(call->kernel);
+    bool pitched = variant && variant->pitched && call_get(call, CONST_X_STRIDE, 0);
+    for (size_t i = pitched ? 1 : 0; i < sizeof lengths / sizeof *lengths; i++)
         if (call_get(call, lengths[i], 0) % vector) return false;
     return true;
 }

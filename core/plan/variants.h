@@ -45,6 +45,7 @@ struct variant {
      * runs no call that has another one. */
     uint8_t takes[TAKES_MOST];
     bool sums_operand; /* it knows SUM of a weight's gradient, too (call_sums_operand) */
+    bool pitched;      /* rows of any length have whole vectors where their strides have */
     bool slopes;       /* it makes slopes of activations, or multiplies with them (call_has_slopes) */
     const char *why;   /* it is chosen, for reports */
     /* Whether it runs this call at these sizes; when not, `reason` says why. The call has no sizes yet but ALIGNED.
