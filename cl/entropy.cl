@@ -2,8 +2,9 @@
  * the largest one, the sum of the exponentials by it, and the score of the label (IDS), which the strip that has it
  * sets. RESIDUAL: with those of the strips before (DELTA). Twin of shaders/entropy.comp.
  *
- * A work-group per row, which it holds in registers. The order of the sum depends on N and LOCAL_SIZE alone. Any power
- * of two is right for LOCAL_SIZE. */
+ * A work-group per row, whose work-items each pass over their columns once, some of them at a time: what they have so
+ * far is by the largest that they have met. The order of the sum depends on N and LOCAL_SIZE alone. Any power of two is
+ * right for LOCAL_SIZE. */
 #include "common.h"
 
 #ifndef POSITION
@@ -18,6 +19,10 @@
 #ifndef X_STRIDE
 #define X_STRIDE N
 #endif
+
+/* Loads of a work-item that are under way together, and what is below all scores: that of no column. */
+#define AT_ONCE 4
+#define LOWEST (-3.0e38f)
 
 /* clang-format off */
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
@@ -41,23 +46,37 @@ void entropy(BATCH_ARGUMENT
     __local float scratch[REDUCE_WORDS];
     const uint row = group_number();
     if (row < batch[ROWS]) {
-        float held[STEPS][ACCESS];
-        ROW_LOAD(x, row * X_STRIDE);
-        float peak = held[0][0], part = 0.0f;
+        float largest = LOWEST, part = 0.0f;
+        ROLLED for (uint first = 0; first < STEPS; first += AT_ONCE)
+        {
+            const bool whole = (first + AT_ONCE) * ACCESS * TEAM <= N; /* all of them are in the row */
+            float held[AT_ONCE][ACCESS], met = largest;
+            UNROLL for (uint i = 0; i < AT_ONCE; i++)
+            {
+                if (first + i < STEPS) { LOAD_ACCESS(x, row * X_STRIDE + column_inside(first + i), held[i]); }
+            }
+            UNROLL for (uint i = 0; i < AT_ONCE; i++)
+            {
+                UNROLL for (uint c = 0; c < ACCESS; c++)
+                {
+                    if (!whole && column_of(first + i) + c >= N) held[i][c] = LOWEST;
+                    met = max(met, held[i][c]);
+                }
+            }
+            part *= exp_below(largest - met);
+            UNROLL for (uint i = 0; i < AT_ONCE; i++)
+            {
+                UNROLL for (uint c = 0; c < ACCESS; c++) part += exp_below(held[i][c] - met);
+            }
+            largest = met;
+        }
+        float peak = largest;
 #if RESIDUAL
         const float before = delta[ENTROPY_STATE * row];
         peak = max(peak, before);
 #endif
-        UNROLL for (uint i = 0; i < STEPS; i++)
-        {
-            UNROLL for (uint c = 0; c < ACCESS; c++) peak = max(peak, held[i][c]);
-        }
         peak = group_max(peak, scratch);
-        UNROLL for (uint i = 0; i < STEPS; i++)
-        {
-            UNROLL for (uint c = 0; c < ACCESS; c++) part += in_row(i) ? exp_below(held[i][c] - peak) : 0.0f;
-        }
-        float sum = group_sum(part, scratch), right = 0.0f;
+        float sum = group_sum(part * exp_below(largest - peak), scratch), right = 0.0f;
         if (local_number() == 0) {
             const uint place = ids[row] - POSITION; /* a word before POSITION wraps around */
 #if RESIDUAL

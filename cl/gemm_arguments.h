@@ -78,8 +78,14 @@
 /* Whether k is the slow dimension of an operand. */
 #define X_MAJOR (FORM == GEMM_TN)
 #define W_MAJOR (FORM != GEMM_NT)
-/* Sums over the batch's rows in parts, and the results' sums over them. */
-#define PARTS (BATCH_K && COLUMN_SUMS)
+/* Sums in parts, over the batch's rows or, where the call says what a part has, over K; the results' sums over the rows.
+ */
+#if defined(PART_ROWS) && BATCH_M && !COLUMN_SUMS
+#define PARTS_OF_K 1
+#else
+#define PARTS_OF_K 0
+#endif
+#define PARTS ((BATCH_K && COLUMN_SUMS) || PARTS_OF_K)
 #define EPILOGUE_SUMS (!BATCH_K && COLUMN_SUMS)
 /* x is summed over the batch's rows on the way: the gradient of the bias with that of the weight. */
 #define OPERAND_SUMS (BATCH_K && SUM)
@@ -155,7 +161,7 @@
 #define ARGUMENT_DELTA
 #define BEGIN_DELTA
 #endif
-#if COLUMN_SUMS
+#if COLUMN_SUMS || PARTS_OF_K
 #define ARGUMENT_PARTIALS , OUTPUT_OF(float, partials)
 #define BEGIN_PARTIALS BEGIN_OUTPUT_OF(float, partials)
 #else

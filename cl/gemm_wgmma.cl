@@ -21,8 +21,8 @@
  * ring of stages, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
  * f16, and further warps make the results of them while the next tile is multiplied. After a work-group's last tile
  * nothing is left to hide: there those that multiplied help. Whoever does it, the arithmetic and its order are the same.
- * Sums in parts of the batch's rows stay f32 and go to memory straight from registers; the last of a tile's work-groups
- * adds them, by the warps that multiplied (parts.h), and there are no epilogue warps.
+ * Sums in parts, of the batch's rows or of K, stay f32 and go to memory straight from registers; the last of a tile's
+ * work-groups adds them, by the warps that multiplied (parts.h), and there are no epilogue warps.
  *
  * With NORM rows of x are normalized, whose gamma is in w: those that multiply take their moments from the stages
  * (gemm_wgmma_norm.h).
@@ -101,8 +101,6 @@
 #define CONSUMERS (TILE_M == 192 ? 3 : TILE_M >= 128 ? 2 : SHARES)
 #define BLOCKS (TILE_M / 64 * SHARES / CONSUMERS)
 #define SUMS (COLUMNS / 2)
-/* Of the dimensions that are sizes of the model. */
-#define TILES_M ((M + TILE_M - 1) / TILE_M)
 #define TILES_N ((N + TILE_N - 1) / TILE_N)
 
 #define DEPTH 64 /* k of a stage: rows of 128 bytes */
@@ -225,7 +223,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 
     const uint rows = batch[ROWS], row_end = BATCH_M ? rows : M, column_end = BATCH_N ? rows : N;
     const uint row_tiles = (row_end + TILE_M - 1) / TILE_M, column_tiles = (column_end + TILE_N - 1) / TILE_N;
-    const uint tiles = row_tiles * column_tiles * (PARTS ? (rows + PART_ROWS - 1) / PART_ROWS : 1);
+    const uint parts = PARTS ? (SUMMED(rows) + PART_ROWS - 1) / PART_ROWS : 1, tiles = row_tiles * column_tiles * parts;
     const uint groups = get_num_groups(0) * get_num_groups(1);
     const uint item = local_number(), warpgroup = item / 128, warp = item / 32 % 4, lane = item % 32;
 
@@ -378,10 +376,9 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 }
             }
 #if PARTS
-            const uint warps_tile = tile % (TILES_M * TILES_N) * WARPS + item / 32;
+            const uint warps_tile = tile % (row_tiles * column_tiles) * WARPS + item / 32;
             __global float4 *const partial = (__global float4 *)partials + (size_t)warps_tile * (VECTORS * 32) + lane;
-            const uint stride = TILES_M * TILES_N * WARPS * VECTORS * 32;
-            const uint parts = (rows + PART_ROWS - 1) / PART_ROWS;
+            const uint stride = row_tiles * column_tiles * WARPS * VECTORS * 32;
             __global uint *const counter = counters + counter_at + warps_tile;
             if (parts > 1) {
                 __global float4 *const to = partial + (size_t)p.part * stride;
@@ -398,7 +395,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 float *const sums = sum + piece * (PIECE_VECTORS * 4);
                 if (parts > 1)
                     add_parts(sums, partial + piece * (PIECE_VECTORS * 32), stride, p.part, parts, PIECE_VECTORS);
-                store_piece(place + SUMS_AT + item / 32 * PIECE_BYTES, y, sums, p.row + item / 32 * 16,
+                store_piece(place + SUMS_AT + item / 32 * PIECE_BYTES, y, sums, p.row + item / 32 * 16, row_end,
                             p.column + piece * PIECE);
             }
 #if OPERAND_SUMS

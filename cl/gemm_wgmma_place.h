@@ -7,8 +7,8 @@ INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_
 {
     struct place p = {0, 0, 0};
 #if PARTS
-    p.part = tile / (TILES_M * TILES_N);
-    tile %= TILES_M * TILES_N;
+    p.part = tile / (row_tiles * column_tiles);
+    tile %= row_tiles * column_tiles;
 #endif
     const uint band = tile / (RASTER * column_tiles), at = tile % (RASTER * column_tiles);
     const uint wide = min((uint)RASTER, row_tiles - band * RASTER);
@@ -17,11 +17,14 @@ INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_
     return p;
 }
 
+/* How long sums are that have parts. */
+#define SUMMED(rows) (BATCH_K ? (rows) : K)
+
 /* Tiles of k in a tile's sums. */
 INLINE uint k_tiles_of(const struct place p, const uint rows)
 {
 #if PARTS
-    return (min((uint)PART_ROWS, rows - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
+    return (min((uint)PART_ROWS, SUMMED(rows) - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
 #elif BATCH_K
     return (rows + DEPTH - 1) / DEPTH;
 #else

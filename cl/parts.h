@@ -1,5 +1,5 @@
-/* Sums over the batch's rows in parts, several work-groups a tile: each warp adds what the same warp of the other parts'
- * work-groups made. Whoever comes last does it, so that nobody waits; in the order of the parts' numbers, so that it does
+/* Sums in parts, several work-groups a tile: each warp adds what the same warp of the other parts' work-groups made.
+ * Whoever comes last does it, so that nobody waits; in the order of the parts' numbers, so that it does
  * not matter who that was. After hopper.h and what gemm_wgmma.cl defines of tiles.
  *
  *      work-group of part 0      of part 1       of part 2
@@ -61,7 +61,7 @@ INLINE void add_parts(float *sums, __global const float4 *first, const uint stri
 
 /* 16 rows of PIECE sums to y, as f16, by way of the warp's own `staging`: 128 bytes a row, permuted as sum_at(). */
 INLINE void store_piece(__local uchar *staging, __global storage *y, const float *sums, const uint row,
-                        const uint column)
+                        const uint row_end, const uint column)
 {
     const uint lane = local_number() % 32, to = SHARED_ADDRESS(staging) + lane % 16 * 128;
     UNROLL for (uint u = 0; u < PIECE / 8; u += 2)
@@ -75,7 +75,7 @@ INLINE void store_piece(__local uchar *staging, __global storage *y, const float
     {
         const uint of_piece = i * 4 + lane / 8, unit = lane % 8;
         const uint4 raw = *(__local const uint4 *)(staging + of_piece * 128 + ((unit ^ of_piece % 8) << 4));
-        if (row + of_piece < M && column + unit * 8 < N)
+        if (row + of_piece < row_end && column + unit * 8 < N)
             *(__global uint4 *)(y + Y_OFFSET + (ulong)(row + of_piece) * Y_STRIDE + column + unit * 8) = raw;
     }
     warp_barrier(); /* the place may be used again */

@@ -30,8 +30,8 @@
 static inline uint column_of(const uint i) { return (i * TEAM + local_number() % TEAM) * ACCESS; }
 /* Whether step i is inside the row: known to the compiler but for the last one. */
 static inline bool in_row(const uint i) { return (i + 1) * ACCESS * TEAM <= N || column_of(i) < N; }
-/* Where step i loads from. */
-static inline uint column_inside(const uint i) { return min(column_of(i), (uint)(N - ACCESS)); }
+/* Where step i loads from. Of the row's last vector some columns may lie after it where rows have a pitch. */
+static inline uint column_inside(const uint i) { return min(column_of(i), (uint)((N - 1) / ACCESS * ACCESS)); }
 
 /* held = name[first ...] */
 #define ROW_LOAD(name, first)                                                                                          \

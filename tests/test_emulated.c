@@ -31,6 +31,7 @@ static const struct shape {
     uint32_t buckets, distance; /* of a bias by distance; 0 and 0: none */
     bool words;                 /* weights of the vocabulary's words, in inference */
     bool masked;                /* the loss of a masked language model, whose last strip of words is no multiple of 8 */
+    uint32_t labelled;          /* tokens with a label, at most, whose scores are kept then; 0: all */
     wherry_gate gate;           /* and then with rotary positions */
     bool int8;                  /* weights of 8 bits, in inference */
     wherry_norm norm;
@@ -64,6 +65,7 @@ static const struct shape {
     {"window-long", 64, 1, 72, WHERRY_ACTIVATION_RELU, false, {700, 3}, true, .window = 64},
     {"window-few", 64, 2, 72, WHERRY_ACTIVATION_RELU, false, {9, 70, 100}, true, .window = 8, .alibi = true},
     {"masked", 64, 1, 72, WHERRY_ACTIVATION_GELU_TANH, true, {200, 90}, .masked = true},
+    {"masked-kept", 64, 1, 72, WHERRY_ACTIVATION_GELU, false, {100, 40}, .masked = true, .labelled = 48},
     {"gated", 96, 3, 136, WHERRY_ACTIVATION_SILU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND},
     {"gated-tiles", 320, 5, 520, WHERRY_ACTIVATION_GELU, true, {130, 1, 257, 64}, .gate = WHERRY_GATE_FIRST},
     /* Of rows, columns and weights' gradients tiles of 64 and 128, and of 256 columns. */
@@ -223,7 +225,9 @@ static void test_one(void **state)
                                         .hidden = s->hidden,
                                         .heads = s->heads,
                                         .feed_forward = s->feed_forward,
-                                        .vocabulary = s->masked ? 666 : 101,
+                                        .vocabulary = s->labelled ? 4102
+                                                      : s->masked ? 666
+                                                                  : 101,
                                         .positions = 1024,
                                         .token_types = 2,
                                         .activation = s->activation,
@@ -253,7 +257,9 @@ static void test_one(void **state)
     wherry_batch batch = support_batch(s->lengths, config.vocabulary, config.token_types, 1);
     const wherry_training_desc training = {.struct_size = sizeof training, .dropout = 0.1f, .save = c->save};
     const wherry_session_desc desc = {.struct_size = sizeof desc,
-                                      .max_tokens = batch.offsets[batch.sequences] + SPARE_TOKENS,
+                                      .max_tokens =
+                                          s->labelled ? 4 * s->labelled : batch.offsets[batch.sequences] + SPARE_TOKENS,
+                                      .max_labels = s->labelled,
                                       .max_sequences = batch.sequences + 2,
                                       .dtype = c->bf16 ? WHERRY_DTYPE_BF16 : WHERRY_DTYPE_F16,
                                       .plan = c->plan,
@@ -277,8 +283,11 @@ static void test_one(void **state)
     assert_true(summary.groups > 0);
     assert_true(groups_of_rung > 0); /* else nothing was tested */
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash"))
-        assert_int_equal(operand_sums(session), /* of Q, K and V, the first linear layer, and of each strip of words */
-                         (c->layouts && strstr(c->layouts, "w_lin1") ? 0 : 2) + 3 * s->masked);
+        assert_int_equal(
+            operand_sums(session), /* of Q, K and V, the first linear layer, and of each strip of words, or of all */
+            (c->layouts && strstr(c->layouts, "w_lin1") ? 0 : 2) + (s->labelled ? 1
+                                                                    : s->masked ? 3
+                                                                                : 0));
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash"))
         assert_int_equal(slopes(session), /* both passes' */
                          s->gate || s->activation == WHERRY_ACTIVATION_RELU || c->save != WHERRY_SAVE_DEFAULT ||
@@ -291,7 +300,7 @@ static void test_one(void **state)
         assert_int_equal(of_pairs(session), (c->train && !few ? 3 : 2) - s->head_norms);
     /* Two forward; and backward of each one for its rows and one for its weight. */
     if (s->experts && (!c->gemm || !strcmp(c->gemm, "mma"))) assert_int_equal(of_experts(session), c->train ? 6 : 2);
-    if (s->parts && c->train && c->gemm && !strcmp(c->gemm, "wgmma")) assert_true(adding(session) > 0);
+    if ((s->parts || s->labelled) && c->train && c->gemm && !strcmp(c->gemm, "wgmma")) assert_true(adding(session) > 0);
     if (c->train && c->gemm && !strcmp(c->gemm, "wgmma"))
         assert_int_equal(head_sums(session), !strcmp(c->plan, "flash") && s->hidden / s->heads <= 64);
     bool normalizes = s->normalizes && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash") && !c->train;
@@ -353,7 +362,8 @@ static const char *const usual[] = {"heads-64 flash wgmma training",        "hea
                                     "folded flash wgmma inference",         "folded flash wgmma inference bf16",
                                     "folded-rms flash wgmma inference",     "folded-one flash wgmma inference",
                                     "folded-far flash wgmma inference",     "folded-rms flash auto inference",
-                                    "window-128 flash wgmma training",      "edges-128 flash wgmma inference"};
+                                    "window-128 flash wgmma training",      "edges-128 flash wgmma inference",
+                                    "masked-kept flash wgmma training"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;

@@ -44,6 +44,7 @@ struct shape {
     wherry_head_activation head_activation;
     uint32_t embedding;
     wherry_output vocabulary; /* of the vocabulary: scores, or weights of words */
+    uint32_t labelled;        /* tokens with a label, at most; 0: all */
     bool forward;             /* it has no backward pass: training is refused */
     wherry_gate gate;
     uint32_t without;  /* biases */
@@ -105,6 +106,8 @@ static const struct shape shapes[] = {
     {"words-middle", 768, 12, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {33, 1, 40}, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
     {"words-narrow", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .opencl = "flash-f32", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_WORDS, .forward = true},
     {"masked", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 70}, .train = true, .opencl = "flash-f16 paper-f32", .vulkan = "flash-f32 unfused-f16", .vocabulary = WHERRY_OUTPUT_ENTROPY_NEXT, .cut = true},
+    /* Its scores are kept, which the last policy does not. */
+    {"masked-kept", 32, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .tokens = 40, .train = true, .opencl = "flash-f16 flash-f32", .vulkan = "flash-f32", .vocabulary = WHERRY_OUTPUT_ENTROPY, .labelled = 9},
     {"masked-narrow", 32, 2, 64, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_DEFAULT, 0, {3, 1, 9}, .train = true, .opencl = "flash-f32 flash-bf16", .vulkan = "flash-f16", .embedding = 12, .vocabulary = WHERRY_OUTPUT_ENTROPY},
     {"nomic", 32, 2, 64, WHERRY_ACTIVATION_SILU, false, WHERRY_POOL_MEAN, 1, {3, 1, 70}, .train = true, .gate = WHERRY_GATE_SECOND, .without = NO_BIAS, .rotary_base = 1000,
      .opencl = "flash-f16 interleaved", .vulkan = "flash-f32 unfused-f16 transposed", .few = "flash-f16 paper-f32"},
@@ -284,6 +287,7 @@ static void test_one(void **state)
     wherry_session_desc desc = {.struct_size = sizeof desc,
                                 .max_tokens = s->tokens ? s->tokens : most,
                                 .max_sequences = batch.sequences + 2,
+                                .max_labels = s->labelled,
                                 .dtype = c->dtype,
                                 .plan = c->plan,
                                 .pool = s->pool,
@@ -297,7 +301,7 @@ static void test_one(void **state)
     if (s->labels) desc.output = s->head_activation ? WHERRY_OUTPUT_CLASSES : WHERRY_OUTPUT_TOKEN_CLASSES;
     /* Shapes take turns in what is saved, so that every policy meets every kernel. */
     const wherry_training_desc training = {
-        .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % 4)};
+        .struct_size = sizeof training, .dropout = 0.1f, .save = (wherry_save)((s - shapes) % (s->labelled ? 3 : 4))};
     if (c->train) desc.training = &training;
     wherry_status status = wherry_session_create(context, device, model, &desc, &session);
     if (may_lack_kernels(c) && status == WHERRY_STATUS_UNSUPPORTED) {

@@ -81,6 +81,14 @@ static double gradient_difference(const struct run *r, wherry_trainer *trainer, 
     return most;
 }
 
+/* As many as the batch has: few enough for its scores to be kept. */
+static uint32_t labels_of(const struct run_step *step)
+{
+    uint32_t n = 0;
+    for (size_t t = 0; t < step->targets.count; t++) n += step->targets.labels[t] != -100;
+    return n;
+}
+
 static void check_step(const char *device, const char *name, const char *plan, wherry_dtype dtype)
 {
     struct opened o;
@@ -90,6 +98,8 @@ static void check_step(const char *device, const char *name, const char *plan, w
     wherry_step_result result = {.struct_size = sizeof result};
     open_run(device, name, plan, dtype, &o);
     o.optimizer.loss_scale = 1;
+    if (strcmp(name, "masked") != 0) o.desc.max_labels = labels_of(&o.step);
+    assert_true(4 * o.desc.max_labels <= o.desc.max_tokens);
     wherry_trainer *trainer = trainer_of(&o);
     EXPECT_OK(wherry_trainer_evaluate(trainer, o.step.batches, 1, &o.step.targets, &evaluated, told, 4));
     EXPECT_OK(wherry_trainer_step(trainer, o.step.batches, 1, &o.step.targets, &result));
@@ -197,6 +207,38 @@ static void refuses(void **state)
     close_run(&o);
 }
 
+/* As many labels as a session takes keep scores instead of computing them again, with the same bits; one more is
+ * refused. */
+static void takes_so_many_labels(void **state)
+{
+    struct opened o;
+    wherry_step_result results[2];
+    wherry_session_plan plans[2];
+    double loss;
+    const char *device = host_device();
+    (void)state;
+    if (!device) return;
+    open_run(device, "masked", "flash", WHERRY_DTYPE_F32, &o);
+    for (int kept = 0; kept < 2; kept++) {
+        results[kept] = (wherry_step_result){.struct_size = sizeof *results};
+        plans[kept] = (wherry_session_plan){.struct_size = sizeof *plans};
+        o.desc.max_labels = kept ? labels_of(&o.step) : 0;
+        wherry_trainer *trainer = trainer_of(&o);
+        EXPECT_OK(wherry_session_query(wherry_trainer_session(trainer), &plans[kept]));
+        EXPECT_OK(wherry_trainer_step(trainer, o.step.batches, 1, &o.step.targets, &results[kept]));
+        wherry_trainer_destroy(trainer);
+    }
+    assert_true(results[0].loss == results[1].loss && results[0].gradient_norm == results[1].gradient_norm);
+    assert_true(plans[1].launches < plans[0].launches);
+    assert_true(plans[1].activation_bytes < plans[0].activation_bytes); /* rows of labels are fewer */
+    o.desc.max_labels = labels_of(&o.step) - 1;
+    wherry_trainer *trainer = trainer_of(&o);
+    EXPECT_ERROR(wherry_trainer_step(trainer, o.step.batches, 1, &o.step.targets, &results[0]), "(max_labels)");
+    EXPECT_ERROR(wherry_trainer_evaluate(trainer, o.step.batches, 1, &o.step.targets, &loss, NULL, 0), "(max_labels)");
+    wherry_trainer_destroy(trainer);
+    close_run(&o);
+}
+
 /* Labels of sequences. */
 static void refuses_next(void **state)
 {
@@ -246,7 +288,8 @@ int main(void)
 {
     if (!devices_open()) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(equals_pytorch), cmocka_unit_test(verifies),
-                                       cmocka_unit_test(refuses), cmocka_unit_test(refuses_next)};
+                                       cmocka_unit_test(refuses), cmocka_unit_test(takes_so_many_labels),
+                                       cmocka_unit_test(refuses_next)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     wherry_context_destroy(context);
     return failed;

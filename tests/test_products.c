@@ -49,7 +49,8 @@ enum extra {
     WITH_KEPT = 4,
     WITH_RESIDUAL = 8,
     WITH_BEFORE = 16, /* of a sum over the rows: the sums of x */
-    WITH_SUMS = 32    /* of the results over the rows; of a sum over them: in parts */
+    WITH_SUMS = 32,   /* of the results over the rows; of a sum over them: in parts */
+    WITH_PARTS = 64   /* of K */
 };
 
 struct product {
@@ -275,11 +276,11 @@ static void make_operands(const struct product *p, struct operands *t)
     if (has(p, WITH_RESIDUAL)) operand_add(t, SLOT_RESIDUAL, m * n, n, false, false);
     if (p->derivative) operand_add(t, SLOT_SAVED, m * n, n, false, false);
     if (has(p, WITH_BEFORE)) operand_add(t, SLOT_SUM, whole ? m : m * n, whole ? m : n, true, false);
-    if (has(p, WITH_SUMS))
+    if (has(p, WITH_SUMS | WITH_PARTS))
         operand_add(t, SLOT_PARTIALS,
-                    MOST_PARTS * (whole        ? round_up(m, 64) * round_up(n, 64)
-                                  : transposed ? m
-                                               : n),
+                    MOST_PARTS * (whole || has(p, WITH_PARTS) ? round_up(m, 192) * round_up(n, 256)
+                                  : transposed                ? m
+                                                              : n),
                     transposed ? m : n, true, true);
     operand_add(t, SLOT_Y, m * n, n, true, false);
 }
@@ -426,12 +427,14 @@ static void test_product(void **state)
             make_call(p, &calls[0]);
             call_sizes(&calls[0], NULL, limits, true, LIMIT, LIMIT);
             choice_apply(&list->of[i], calls, 0, &count, &sizes);
-            if (p->runtime == RUNTIME_K && has(p, WITH_SUMS)) calls_split(calls, &count, limits, PART_ROWS);
+            if (has(p, WITH_PARTS) && k) break; /* of kernels that add them */
+            if ((p->runtime == RUNTIME_K && has(p, WITH_SUMS)) || has(p, WITH_PARTS))
+                calls_split(calls, &count, &sizes, PART_ROWS);
             run(p, &t, &calls[0]);
             ran++;
         }
         bool sums_operand = p->runtime == RUNTIME_K && has(p, WITH_BEFORE);
-        assert_true(ran || (k && sums_operand)); /* the portable kernel does less */
+        assert_true(ran || (k && (sums_operand || has(p, WITH_PARTS)))); /* the portable kernel does less */
     }
     for (int i = 0; i < SLOT_COUNT; i++) {
         free(t.of[i].data);
@@ -475,6 +478,8 @@ static struct product products[] = {
     {"usual lin2_dx relu", GEMM_NN, RUNTIME_M, 0, 136, 72, 0, ACTIVATION_RELU, WITH_DROPOUT | WITH_KEPT},
     {"usual slope and dropout", GEMM_NN, RUNTIME_M, 0, 136, 72, 0, ACTIVATION_RELU, WITH_DROPOUT},
     {"usual gelu", GEMM_NT, RUNTIME_M, 0, 136, 72, ACTIVATION_GELU, 0, WITH_BIAS | WITH_DROPOUT | WITH_BEFORE},
+    {"usual in parts", GEMM_NN, RUNTIME_M, 0, 136, 328, 0, 0, WITH_PARTS},
+    {"in parts", GEMM_NT, RUNTIME_M, 0, 264, 200, 0, 0, WITH_PARTS},
     {"dw", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, 0},
     {"dw and bias", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE},
     {"dw in parts", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_SUMS},

@@ -487,19 +487,27 @@ static void test_word_labels(void **state)
 static void test_parts(void **state)
 {
     uint32_t offsets[] = {0, 4, 6, 14, 15, 16, 17};
-    int32_t ids[17] = {0}, types[17] = {0};
-    const struct train_batch batch = {.sequences = 6, .tokens = 17, .offsets = offsets, .ids = ids, .types = types};
+    int32_t ids[17] = {0}, types[17] = {0}, labels[17];
+    struct train_batch batch = {.sequences = 6, .tokens = 17, .offsets = offsets, .ids = ids, .types = types};
     struct parts parts = {.count = 0};
     (void)state;
-    parts_of(&parts, &batch, 8, 100);
+    parts_of(&parts, &batch, &(struct part_limits){8, 100, 0});
     assert_int_equal(parts.count, 3); /* 4 + 2, 8, 1 + 1 + 1 */
     assert_int_equal(parts.batches[0].sequences, 2);
     assert_ptr_equal(parts.batches[2].ids, ids + 14);
     assert_int_equal(parts.batches[2].offsets[3], 3);
     assert_int_equal(parts.longest, 8);
-    parts_of(&parts, &batch, 100, 2);
+    parts_of(&parts, &batch, &(struct part_limits){100, 2, 0});
     assert_int_equal(parts.count, 3);
     assert_int_equal(parts.batches[1].offsets[2], 9);
+    for (int t = 0; t < 17; t++) labels[t] = t % 4 ? IGNORED : 7;
+    batch.labels = labels; /* 1, 1, 2, 0, 0, 1 of the sequences' */
+    parts_of(&parts, &batch, &(struct part_limits){100, 100, 2});
+    assert_int_equal(parts.count, 3);
+    assert_int_equal(parts.batches[0].sequences, 2);
+    assert_int_equal(parts.batches[1].sequences, 3);
+    parts_of(&parts, &batch, &(struct part_limits){100, 100, 5});
+    assert_int_equal(parts.count, 1);
     parts_free(&parts);
 }
 
@@ -513,7 +521,7 @@ static void test_shards(void **state)
         .examples = 3, .columns = 2, .sequences = 6, .tokens = 18, .offsets = offsets, .ids = ids, .types = types};
     struct parts parts = {.count = 0};
     for (int i = 0; i < 18; i++) ids[i] = i;
-    parts_of_shards(&parts, &batch, 2, 100, 100);
+    parts_of_shards(&parts, &batch, 2, &(struct part_limits){100, 100, 0});
     assert_int_equal(parts.count, 2); /* 12 tokens, 6 tokens */
     assert_int_equal(parts.shards[0].n_batches, 1);
     assert_int_equal(parts.batches[0].sequences, 2);
@@ -522,7 +530,7 @@ static void test_shards(void **state)
     assert_int_equal(parts.batches[1].offsets[4], 6);
     for (int i = 0; i < 3; i++) assert_int_equal(parts.batches[1].ids[i], 4 + i);
     for (int i = 3; i < 6; i++) assert_int_equal(parts.batches[1].ids[i], 12 + i);
-    parts_of_shards(&parts, &batch, 4, 8, 100);
+    parts_of_shards(&parts, &batch, 4, &(struct part_limits){8, 100, 0});
     assert_int_equal(parts.shards[0].n_batches, 2); /* cut by tokens */
     assert_int_equal(parts.shards[1].n_batches, 0); /* the long example reaches over it */
     assert_int_equal(parts.shards[2].n_batches, 1);
@@ -546,10 +554,10 @@ static void test_parts_next(void **state)
                                       .next = next};
     struct parts parts = {.count = 0};
     (void)state;
-    parts_of(&parts, &batch, 8, 100);
+    parts_of(&parts, &batch, &(struct part_limits){8, 100, 0});
     assert_int_equal(parts.count, 3);
     assert_ptr_equal(parts.batches[1].next, next + 2);
-    parts_of_shards(&parts, &batch, 2, 100, 100);
+    parts_of_shards(&parts, &batch, 2, &(struct part_limits){100, 100, 0});
     for (uint32_t v = 0, s = 0; v < 2; v++)
         for (uint32_t i = 0; i < parts.batches[v].sequences; i++) assert_int_equal(parts.batches[v].next[i], next[s++]);
     parts_free(&parts);

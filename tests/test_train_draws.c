@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -66,6 +67,31 @@ static void test_mask_shares(void **state)
     }
 }
 
+/* A text has no more than it may, and batches of thousands hardly ever. */
+static void test_mask_most(void **state)
+{
+    enum { TOKENS = 100, TEXTS = 1000 };
+    wherry_token_place places[TOKENS];
+    size_t all = 0;
+    (void)state;
+    memset(places, 0, sizeof places);
+    for (uint64_t key = 0; key < TEXTS; key++) {
+        const struct mask_form forms[] = {{.share = 0.15, .vocabulary = 50},
+                                          {.share = 0.15, .most = 12, .vocabulary = 50}};
+        int32_t ids[TOKENS] = {0}, labels[2][TOKENS];
+        size_t predicted[2] = {0};
+        for (int f = 0; f < 2; f++) {
+            mask_tokens(&forms[f], key, places, TOKENS, ids, labels[f]);
+            for (size_t t = 0; t < TOKENS; t++) predicted[f] += labels[f][t] != IGNORED;
+        }
+        assert_int_equal(predicted[1], predicted[0] < 12 ? predicted[0] : 12);
+        all += predicted[0];
+    }
+    assert_true(all <= mask_most(0.15, TOKENS * TEXTS, 0));
+    assert_int_equal(mask_most(0.15, 16384, 32), 2656 + 32);
+    assert_int_equal(mask_most(0.9, 20, 20), 20);
+}
+
 static void test_metrics(void **state)
 {
     (void)state;
@@ -96,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_mask_shares),
+        cmocka_unit_test(test_mask_most),
         cmocka_unit_test(test_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* What needs no Hopper to be right about its products: which calls are taken, tiles and tensor maps, parts of a
  * weight's gradient, and the patch that turns NVIDIA's PTX into Hopper's. */
 #include "interface/interface.h"
+#include "plan/batch.h"
 #include "plan/candidates.h"
 #include "plan/variants.h"
 #include "support.h"
@@ -78,6 +79,21 @@ static void assert_parts(const struct call *call, uint32_t m, uint32_t n, uint32
     for (int i = 1; i < call->n_arguments; i++) assert_true(call->arguments[i - 1].slot < call->arguments[i].slot);
     uint64_t sums = call_sums_operand(call) ? 8 : 0;
     assert_int_equal(call_scratch_bytes(call, 2 * part_rows), 2 * (uint64_t)tiles * m * (n + sums) * sizeof(float));
+}
+
+/* In three parts of K, or in none. */
+static void assert_tile_parts(const struct call *call, uint32_t tiles)
+{
+    uint32_t words[HEADER_WORDS] = {[HEADER_TOKENS] = 2457};
+    assert_string_equal(call->kernel, "gemm_wgmma");
+    assert_int_equal(call->counters, tiles * 8);
+    assert_int_equal(call_get(call, CONST_PART_ROWS, 0), tiles ? 10176 : 0);
+    assert_int_equal(call_has_slot(call, SLOT_PARTIALS), tiles > 0);
+    assert_int_equal(call_scratch_bytes(call, 2688), 3 * (uint64_t)tiles * 128 * 256 * sizeof(float));
+    if (!tiles) return;
+    assert_int_equal(call_parts(call, 2457), 3);
+    assert_int_equal(call_grid(call, true, words).x, 132);
+    assert_int_equal(call_get(call, CONST_LOCAL_SIZE, 0), 384);
 }
 
 static void test_large(void **state)
@@ -263,6 +279,24 @@ static void test_parts(void **state)
         call_tiles(&calls[0], NULL, &hopper, true, rows, 512);
         calls_divide(calls, &count, &hopper, true, rows);
         assert_true(count == 1 || call_get(&calls[0], CONST_PART_ROWS, 1) % 64 == 0);
+    }
+}
+
+/* The gradient of rows by scores of a vocabulary: 84 tiles for 132 multiprocessors, and a sum long enough for parts;
+ * not where a residual comes after it, or the sum is a layer's. */
+static void test_parts_of_k(void **state)
+{
+    (void)state;
+    for (int plain = 0; plain < 3; plain++) {
+        struct call calls[GROUP_MAX_CALLS], *call = &calls[0];
+        int count = 1;
+        make_call(call, GEMM_NN, 0, 1024, plain == 2 ? 4096 : 30522);
+        if (plain == 1) call_set(call, CONST_RESIDUAL, 1);
+        call_set(call, CONST_X_STRIDE, plain == 2 ? 4096 : 30528);
+        call_tiles(call, NULL, &hopper, true, 2688, 512);
+        calls_divide(calls, &count, &hopper, true, 2688);
+        assert_int_equal(count, 1);
+        assert_tile_parts(call, plain ? 0 : 84);
     }
 }
 
@@ -487,22 +521,15 @@ static void test_patch_key(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_small),
-        cmocka_unit_test(test_weight),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_weight_and_bias),
-        cmocka_unit_test(test_weight_and_bias_choices),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_normal),
-        cmocka_unit_test(test_normal_refused),
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_gelu),
+        cmocka_unit_test(test_large),           cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_small),           cmocka_unit_test(test_weight),
+        cmocka_unit_test(test_parts),           cmocka_unit_test(test_parts_of_k),
+        cmocka_unit_test(test_weight_and_bias), cmocka_unit_test(test_weight_and_bias_choices),
+        cmocka_unit_test(test_refused),         cmocka_unit_test(test_normal),
+        cmocka_unit_test(test_normal_refused),  cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_shared),          cmocka_unit_test(test_gelu),
 #ifdef WHERRY_HAVE_OPENCL
-        cmocka_unit_test(test_patch),
-        cmocka_unit_test(test_patch_key),
+        cmocka_unit_test(test_patch),           cmocka_unit_test(test_patch_key),
 #endif
     };
     cmocka_set_message_output(CM_OUTPUT_STDOUT);

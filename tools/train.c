@@ -227,15 +227,16 @@ static int make_step(struct train_run *run, wherry_step_result *result)
                                     .count = b->labels ? b->n_labels : b->n_values};
     *result = (wherry_step_result){.struct_size = sizeof *result};
     const wherry_targets *wanted = targets.count ? &targets : NULL;
-    uint32_t shards = run->setup.shards, tokens = run->setup.run_tokens, sequences = run->setup.run_sequences;
+    const struct part_limits limits = setup_part_limits(&run->setup);
+    uint32_t shards = run->setup.shards;
     wherry_status status;
     run->exchanged = (wherry_exchange_times){.struct_size = sizeof run->exchanged};
     wherry_trainer_exchange_times(run->trainer, &run->exchanged);
     if (shards > 1) {
-        parts_of_shards(&run->parts, b, shards, tokens, sequences);
+        parts_of_shards(&run->parts, b, shards, &limits);
         status = wherry_trainer_step_shards(run->trainer, run->parts.shards, shards, wanted, result);
     } else {
-        parts_of(&run->parts, b, tokens, sequences);
+        parts_of(&run->parts, b, &limits);
         status = wherry_trainer_step(run->trainer, run->parts.batches, run->parts.count, wanted, result);
     }
     if (status) return step_failed(run, status);

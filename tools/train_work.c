@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "train/example.h"
+#include "train/mask.h"
 
 const char *const train_part_names[WHERRY_TRAIN_PARTS] = {"forward", "backward", "loss", "optimizer"};
 
@@ -83,6 +84,11 @@ static int make_batch(const struct tool *tool, struct train_work *w)
     return code;
 }
 
+static double masked_share(const struct options *options)
+{
+    return options->masked > 0 ? options->masked : masked_usual;
+}
+
 /* From 0 to below 1, the same on every machine. */
 static double draw(uint64_t *state)
 {
@@ -97,7 +103,7 @@ static void make_targets(const struct tool *tool, struct train_work *w)
     const uint32_t labels = tool->model_info.config.labels;
     uint64_t state = options->seed ? options->seed : 1;
     size_t n = task == TASK_SCORED ? w->batch.batch.sequences / 2 : w->batch.batch.sequences;
-    const double share = options->masked > 0 ? options->masked : masked_usual;
+    const double share = masked_share(options);
     w->targets.struct_size = sizeof w->targets;
     if (task == TASK_CONTRASTIVE) return;
     if (task == TASK_MLM || task == TASK_TOKENS) n = w->batch.tokens;
@@ -144,10 +150,14 @@ static void describe(const struct tool *tool, struct train_work *w)
     w->training = (wherry_training_desc){.struct_size = sizeof w->training,
                                          .dropout = options->dropout < 0 ? 0.1f : (float)options->dropout,
                                          .save = (wherry_save)options->save};
+    /* As of `wherry train`, whose batches have not always the same number. */
+    const uint32_t sequences = w->batch.batch.sequences,
+                   labels = task == TASK_MLM ? mask_most(masked_share(options), w->batch.tokens, sequences) : 0;
     w->session = (wherry_session_desc){.struct_size = sizeof w->session,
                                        .max_tokens = w->batch.tokens,
-                                       .max_sequences = w->batch.batch.sequences,
+                                       .max_sequences = sequences,
                                        .max_length = w->batch.longest,
+                                       .max_labels = labels,
                                        .dtype = (wherry_dtype)options->dtype,
                                        .normalize = task == TASK_CONTRASTIVE || task == TASK_SCORED ? -1 : 0,
                                        .memory_budget = options->memory_budget,

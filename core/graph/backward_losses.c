@@ -68,7 +68,7 @@ void derive_entropy(struct backward *w, const struct op *o)
     int scores = o->in[0], d = backward_gradient_of(w, o->out[0]), lse = -1;
     for (const struct op *sum = o; lse < 0; sum++) /* that of this loss is the next one */
         if (sum->kind == &kind_entropy_sum) lse = sum->out[1];
-    if (w->b->g->tensors[o[-2].in[1]].strip) emit_strip_recomputed(w, o - 2, o - 1);
+    if (w->b->g->tensors[o[-2].in[1]].strip && !w->b->options->scores_kept) emit_strip_recomputed(w, o - 2, o - 1);
     int dx = backward_target(w, o, scores);
     backward_emit(w, o, "_dx", DX, &kind_entropy_dx, dx, w->saved[scores], o->in[1], d);
     if (!w->b->ok) return;

@@ -1,7 +1,7 @@
-/* The loss of a masked language model, on the scores of the vocabulary for tokens that have a label. With strips the
- * scores are never there as a whole: a strip's words at a time are multiplied, and what the rows come to so far goes
- * from strip to strip; the backward pass multiplies each strip again. Where rows of scores have a pitch, strips are
- * longer, and the last one has all words that are left. */
+/* The loss of a masked language model, on the scores of the vocabulary for tokens that have a label. With strips a
+ * strip's words at a time are multiplied, and what the rows come to so far goes from strip to strip; the backward pass
+ * multiplies each strip again, unless its scores are kept, so that they are never there as a whole. Where rows of
+ * scores have a pitch, strips are longer, and the last one has all words that are left. */
 #include "graph/entropy.h"
 
 #include <stdio.h>

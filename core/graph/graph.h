@@ -406,7 +406,8 @@ struct graph_options {
     uint32_t n_modules;
     enum weight first_weight;  /* of these modules; NONE: WEIGHT_MODULE */
     struct word_weights words; /* of WHERRY_OUTPUT_WORDS */
-    bool strips;  /* of losses of masked words: scores of the vocabulary by strips, which are made again backward */
+    bool strips;               /* of losses of masked words: scores of the vocabulary by strips */
+    bool scores_kept;          /* these are kept for the backward pass, instead of being made again there */
     bool pitched; /* rows of scores begin on 16 bytes whatever the vocabulary is: products take rows that lie so */
     bool normalize;
     bool slopes;        /* training: the forward pass keeps the activation's slope instead of what it reads */

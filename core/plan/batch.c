@@ -104,7 +104,9 @@ uint64_t batch_rows(const struct batch_shape *batch, uint32_t header)
 
 uint64_t call_parts(const struct call *call, uint64_t rows)
 {
-    uint64_t parts = divide_up(rows, call_get(call, CONST_PART_ROWS, 1)),
+    bool rows_are_k = call_runtime(call) == RUNTIME_K;
+    uint64_t divided = call->counters && !rows_are_k ? call_get(call, CONST_K, 1) : rows;
+    uint64_t parts = divide_up(divided, call_get(call, CONST_PART_ROWS, 1)),
              most = call_get(call, CONST_PARTS, UINT32_MAX);
     return parts < most ? parts : most;
 }
@@ -128,8 +130,8 @@ struct grid call_grid(const struct call *call, bool f16, const uint32_t *words)
         m = runtime == RUNTIME_M ? rows : call_get(call, CONST_M, 1);
         if (runtime == RUNTIME_N) n = rows;
         groups = divide_up(m, call_get(call, CONST_TILE_M, 1)) * divide_up(n, call_get(call, CONST_TILE_N, 1));
-        if (runtime == RUNTIME_K && call_get(call, CONST_COLUMN_SUMS, 0))
-            groups *= divide_up(rows, call_get(call, CONST_PART_ROWS, 1));
+        if (call->counters || (runtime == RUNTIME_K && call_get(call, CONST_COLUMN_SUMS, 0)))
+            groups *= call_parts(call, rows);
         break;
     case LAUNCH_SCORE_ROWS:
         groups = divide_up(rows * heads, local / call_get(call, CONST_TEAM, (uint32_t)local));

@@ -19,7 +19,7 @@ uint64_t batch_words_most(const struct batch_tables *tables, const struct batch_
 size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *batch, uint32_t *words);
 /* How many rows a number of the header (CONST_ROWS) counts. */
 uint64_t batch_rows(const struct batch_shape *batch, uint32_t header);
-/* Parts that a kernel with PART_ROWS deals `rows` to. */
+/* Parts that a kernel with PART_ROWS deals `rows` to, or a product of them its sums. */
 uint64_t call_parts(const struct call *call, uint64_t rows);
 /* Work-items of a call at most for batches within these limits. */
 uint64_t call_items_most(const struct call *call, bool f16, const struct batch_tables *tables,

@@ -95,7 +95,7 @@ void choice_apply(const struct choice *choice, struct call calls[GROUP_MAX_CALLS
     }
     uint32_t part_rows = call_get(call, CONST_PART_ROWS, 0);
     if (!i) calls_drop(call, count);
-    if (!i && *count == 1 && is_gradient(call) && part_rows) calls_split(calls, count, s->limits, part_rows);
+    if (!i && *count == 1 && part_rows && call_sums_in_parts(call)) calls_split(calls, count, s, part_rows);
 }
 
 /* ---- what a device can run ---- */

@@ -121,13 +121,16 @@ uint32_t rows_in_parts(uint64_t rows, uint64_t parts, uint32_t unit)
 
 /* ---- alignment ---- */
 
-/* Tensors begin on 256 bytes, so that lengths, strides and offsets decide. */
+/* Tensors begin on 256 bytes, so that lengths, strides and offsets decide; where rows have a pitch, N, the first, need
+ * not. */
 static bool aligned(const struct call *call, uint32_t vector)
 {
     static const uint8_t lengths[] = {CONST_N,        CONST_M,        CONST_K,        CONST_HEAD_DIM,
                                       CONST_X_STRIDE, CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET,
                                       CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+    const struct variant *variant = kernel_row(call->kernel);
+    bool pitched = variant && variant->pitched && call_get(call, CONST_X_STRIDE, 0);
+    for (size_t i = pitched ? 1 : 0; i < sizeof lengths / sizeof *lengths; i++)
         if (call_get(call, lengths[i], 0) % vector) return false;
     return true;
 }
@@ -185,16 +188,24 @@ static void add_partials(struct call *call)
     call->arguments[at] = (struct call_argument){.slot = SLOT_PARTIALS, .written = true, .tensor = TENSOR_SCRATCH};
 }
 
-void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, uint32_t part_rows)
+bool call_sums_in_parts(const struct call *call)
+{
+    const struct variant *variant = kernel_row(call->kernel);
+    uint32_t runtime = call_runtime(call);
+    return runtime == RUNTIME_K ||
+           (runtime == RUNTIME_M && variant && variant->adds && !call_get(call, CONST_COLUMN_SUMS, 0));
+}
+
+void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s, uint32_t part_rows)
 {
     struct call *call = &calls[0], *reduce = &calls[1];
     uint32_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
     const struct variant *variant = kernel_row(call->kernel);
-    call_set(call, CONST_COLUMN_SUMS, 1);
+    if (call_runtime(call) == RUNTIME_K) call_set(call, CONST_COLUMN_SUMS, 1);
     call_set(call, CONST_PART_ROWS, part_rows);
     if (variant && variant->adds) {
         add_partials(call);
-        variant->adds(call);
+        variant->adds(call, s);
         return;
     }
     *reduce = (struct call){.kernel = "reduce", .launch = LAUNCH_COLUMNS};
@@ -209,7 +220,7 @@ void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct de
     call_set(reduce, CONST_N, m * n);
     call_set(reduce, CONST_ROWS, call_get(call, CONST_ROWS, HEADER_TOKENS));
     call_set(reduce, CONST_SETS, 1);
-    call_set(reduce, CONST_LOCAL_SIZE, row_size(limits, 256));
+    call_set(reduce, CONST_LOCAL_SIZE, row_size(s->limits, 256));
     call_set(reduce, CONST_TILE_N, call_get(reduce, CONST_LOCAL_SIZE, 1)); /* few parts, many columns */
     call_set(reduce, CONST_PART_ROWS, part_rows);
     *count = 2;
@@ -247,7 +258,8 @@ void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct d
     const struct variant *variant = kernel_row(call->kernel);
     calls_drop(call, count);
     uint64_t m = call_get(call, CONST_M, 0), n = call_get(call, CONST_N, 1);
-    if (*count > 1 || limits->cpu || !variant || !variant->divide || call_runtime(call) != RUNTIME_K ||
+    if (call_runtime(call) == RUNTIME_M) m = max_rows;
+    if (*count > 1 || limits->cpu || !variant || !variant->divide || !call_sums_in_parts(call) ||
         (call_writes_slice(call) && !variant->adds) || m * n > UINT32_MAX / MOST_PARTS)
         return;
     const struct sizes sizes = call_sizes(call, NULL, limits, f16, max_rows, 0);

@@ -85,9 +85,10 @@ void call_take_away(struct call *call, uint8_t slot);
  * calls_divide does it, too. */
 void calls_drop(const struct call *call, int *count);
 
-/* The gradient of a weight is a product of few tiles and a long sum. Where its tiles leave a GPU's multiprocessors
- * idle, this deals the sum to several work-groups: the call then writes partial sums, and adds them itself, or a second
- * one does. Where a variant needs no second call, it goes. After call_tiles. */
+/* The gradient of a weight is a product of few tiles and a long sum, and so is that of rows by scores of many words.
+ * Where its tiles leave a GPU's multiprocessors idle, this deals the sum to several work-groups: the call then writes
+ * partial sums, and adds them itself, or a second one does. Where a variant needs no second call, it goes. After
+ * call_tiles. */
 void calls_divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits, bool f16,
                   uint64_t max_rows);
 
@@ -97,10 +98,12 @@ bool call_writes_slice(const struct call *call);
 
 /* A product that sums its results over the batch's rows has a part for each of its tiles there. */
 void call_sums_tiles(struct call *call);
+/* Whether PART_ROWS of a product says how its sums are divided. */
+bool call_sums_in_parts(const struct call *call);
 /* Makes of a product over rows (RUNTIME_K) with all its sizes one in parts of `part_rows` rows, and adds the call of
- * "reduce" that sums them up where the kernel does not do it itself. */
-void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct device_limits *limits,
-                 uint32_t part_rows);
+ * "reduce" that sums them up where the kernel does not do it itself. Where it does, of a product of rows (RUNTIME_M)
+ * one in parts of so much of K. */
+void calls_split(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s, uint32_t part_rows);
 
 /* Bytes that a call's partial sums take for `max_rows` rows, 0 when it writes none. After call_tiles. */
 uint64_t call_scratch_bytes(const struct call *call, uint64_t max_rows);

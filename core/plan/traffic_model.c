@@ -85,8 +85,8 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
     uint64_t tile_m = get(c, CONST_TILE_M, 32), tile_n = get(c, CONST_TILE_N, 32), tile_k = get(c, CONST_TILE_K, 16);
     bool weight = runtime == RUNTIME_K, channels = runtime == RUNTIME_N, sums = get(c, CONST_COLUMN_SUMS, 0) != 0;
     struct panels p = {.rows = divide_up(m, tile_m), .columns = divide_up(n, tile_n), .parts = 1, .band = band};
-    if (weight && sums) {
-        p.parts = divide_up(rows, part_rows);
+    if (c->call->counters || (weight && sums)) {
+        p.parts = divide_up(k, part_rows);
         depth = part_rows;
     }
     uint64_t partials = !sums || c->call->counters ? 0

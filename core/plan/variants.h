@@ -45,16 +45,19 @@ struct variant {
      * runs no call that has another one. */
     uint8_t takes[TAKES_MOST];
     bool sums_operand; /* it knows SUM of a weight's gradient, too (call_sums_operand) */
+    bool pitched;      /* rows of any length have whole vectors where their strides have */
     bool slopes;       /* it makes slopes of activations, or multiplies with them (call_has_slopes) */
     const char *why;   /* it is chosen, for reports */
     /* Whether it runs this call at these sizes; when not, `reason` says why. The call has no sizes yet but ALIGNED.
      * NULL: any. A portable kernel's looks at the call and the device, never at the number of rows. */
     bool (*fits)(const struct call *call, const struct sizes *s, const char **reason);
     void (*size)(struct call *call, const struct sizes *s); /* adds LOCAL_SIZE, TILE_*, ..., maps */
-    /* Deals a weight's gradient to several work-groups (calls_divide); NULL: never. */
+    /* Deals a weight's gradient to several work-groups, or, where it `adds`, another product (calls_divide); NULL:
+     * never. */
     void (*divide)(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s);
-    /* Makes of a call in parts with its sizes one that adds them itself, with counters; NULL: a second kernel does. */
-    void (*adds)(struct call *call);
+    /* Makes of a call in parts with its sizes one that adds them itself, with counters; NULL: a second kernel does.
+     * Such a kernel may have the sums of rows of the batch in parts, too. */
+    void (*adds)(struct call *call, const struct sizes *s);
     size_t (*shared_bytes)(const struct call *call); /* of one work-group; NULL: none, or little */
     /* Of partial sums, where the call writes some. NULL: as the portable kernel; where that has none, N for a part. */
     uint64_t (*scratch_bytes)(const struct call *call, uint64_t max_rows);

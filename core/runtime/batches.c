@@ -10,14 +10,21 @@
 bool session_labels_check(const struct wherry_session *s, const int32_t *labels, size_t tokens, struct error *e)
 {
     uint32_t vocabulary = s->model->info.config.vocabulary;
-    for (size_t t = 0; t < tokens; t++)
+    uint64_t labelled = 0;
+    for (size_t t = 0; t < tokens; t++) {
+        labelled += labels[t] != LABEL_NONE;
         if (labels[t] != LABEL_NONE && (labels[t] < 0 || (uint32_t)labels[t] >= vocabulary))
             return fail(
                 e, WHERRY_STATUS_INVALID_ARGUMENT,
                 "the label of token %zu is %d: the vocabulary has %u words from 0 on, and %d is for tokens that "
                 "do not count",
                 t, (int)labels[t], vocabulary, LABEL_NONE);
-    return true;
+    }
+    return labelled <= s->limits.labelled ||
+           fail(e, WHERRY_STATUS_TOO_LONG,
+                "%llu tokens of a batch have a label: this session takes %llu (max_labels); raise it, or make batches "
+                "smaller",
+                (unsigned long long)labelled, (unsigned long long)s->limits.labelled);
 }
 
 bool session_next_check(const int32_t *next, size_t sequences, struct error *e)
@@ -207,10 +214,12 @@ static bool has_list(const struct wherry_session *s, enum batch_data data)
 bool session_labels(const struct wherry_session *s) { return has_list(s, BATCH_LABELS); }
 bool session_next(const struct wherry_session *s) { return has_list(s, BATCH_NEXT); }
 
-void session_bare_labels(const struct wherry_session *s, wherry_batch *batch)
+void session_bare_labels(const struct wherry_session *s, wherry_batch *batch, int32_t *labels, uint32_t tokens)
 {
     static const int32_t zeros[BARE_SEQUENCES];
-    batch->labels = session_labels(s) ? batch->ids : NULL;
+    const uint32_t vocabulary = s->model->info.config.vocabulary;
+    for (uint32_t t = 0; t < tokens; t++) labels[t] = t < s->limits.labelled ? (int32_t)(t % vocabulary) : LABEL_NONE;
+    batch->labels = session_labels(s) ? labels : NULL;
     batch->next = session_next(s) ? zeros : NULL;
 }
 

@@ -21,9 +21,10 @@ int session_uploads(struct wherry_session *s, const struct batch_shape *shape,
  * sequences, too: and of next sentences. */
 bool session_labels(const struct wherry_session *s);
 bool session_next(const struct wherry_session *s);
-/* Labels, where it has some, for a batch of at most BARE_SEQUENCES that only has to run: its ids, and zeros. */
+/* Labels, where it has some, for a batch of so many tokens in at most BARE_SEQUENCES that only has to run: `labels`, of
+ * as many tokens as may have one, and zeros. */
 enum { BARE_SEQUENCES = 1024 };
-void session_bare_labels(const struct wherry_session *s, wherry_batch *batch);
+void session_bare_labels(const struct wherry_session *s, wherry_batch *batch, int32_t *labels, uint32_t tokens);
 /* Whether each of them is a word, or says that there is none; and likewise those of sequences. */
 bool session_labels_check(const struct wherry_session *s, const int32_t *labels, size_t tokens, struct error *e);
 bool session_next_check(const int32_t *next, size_t sequences, struct error *e);

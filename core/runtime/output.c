@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/round.h"
 #include "model/token_heads.h"
 
 static bool resolve_pool(const struct wherry_model *model, const wherry_session_desc *desc,
@@ -123,6 +124,17 @@ uint32_t output_sequences(const struct graph_options *options, uint32_t tokens)
     enum { WIDE_ROWS = 256 };
     bool wide = options->output == WHERRY_OUTPUT_VOCABULARY || options->output == WHERRY_OUTPUT_WORDS;
     return wide && tokens > WIDE_ROWS ? WIDE_ROWS : tokens;
+}
+
+/* Kept where they are little beside what the layers keep: few tokens have a label, and nothing else is to be made
+ * again. Then strips only make a matrix unit's products smaller. */
+void output_scores(const struct batch_shape *limits, struct graph_options *options)
+{
+    bool few = 4 * limits->labelled <= limits->tokens, least = options->save == WHERRY_SAVE_LEAST;
+    options->scores_kept = options->training && few && !least && !options->least_layers;
+    if (!options->scores_kept || !options->pitched) return;
+    options->strips =
+        limits->labelled * round_up(options->config->vocabulary, CHANNEL_ROUND) >= UINT32_MAX; /* indices */
 }
 
 void output_of_stack(struct graph_options *options)

@@ -13,6 +13,9 @@ bool output_resolve(const struct wherry_model *model, const wherry_session_desc 
 uint32_t output_sequences(const struct graph_options *options, uint32_t tokens);
 /* Floats that an embedding is cut to; 0: none are. */
 uint32_t output_dimensions(const wherry_session_desc *desc, const wherry_model_info *info);
+/* How a loss of masked words has its scores: by strips or as a whole, kept for the backward pass or not. After what
+ * else the options say of the plan and of training. */
+void output_scores(const struct batch_shape *limits, struct graph_options *options);
 /* The layers alone: their last one's result. */
 void output_of_stack(struct graph_options *options);
 

@@ -20,13 +20,13 @@
 
 enum { DEFAULT_MAX_TOKENS = 16384 };
 
-static struct batch_shape limits_shape(uint32_t tokens, uint32_t sequences, uint32_t length)
+static struct batch_shape limits_shape(uint32_t tokens, uint32_t sequences, uint32_t length, uint32_t labels)
 {
     return (struct batch_shape){.sequences = sequences < tokens ? sequences : tokens,
                                 .tokens = tokens,
                                 .pairs = (uint64_t)tokens * (length < tokens ? length : tokens),
                                 .longest = length < tokens ? length : tokens,
-                                .labelled = tokens,
+                                .labelled = labels && labels < tokens ? labels : tokens,
                                 .next = sequences < tokens ? sequences : tokens};
 }
 
@@ -157,12 +157,12 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     s->pause_ns = 1000 * (uint64_t)desc->pause_us;
     s->normalized = options.normalize;
     TRY(resolve_training(desc->training, s->plan->name, &options, e));
-    options.strips = !strcmp(s->plan->name, "flash");
     if (options.stack) output_of_stack(&options);
 
     TRY(types_resolve(s, desc, device, e));
     options.bf16 = s->bf16 && !s->f16;
     options.int8 = s->int8;
+    options.strips = !strcmp(s->plan->name, "flash");
     options.pitched = options.strips && may_take_wgmma(s, desc->kernels, device);
     options.slopes = options.pitched && options.save == WHERRY_SAVE_DEFAULT;
     s->max_length = desc->max_length ? desc->max_length : info->max_tokens;
@@ -170,9 +170,11 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
         return fail(e, WHERRY_STATUS_TOO_LONG, "sequences of %u tokens: this model has positions for %u", s->max_length,
                     info->max_tokens);
     uint32_t tokens = desc->max_tokens ? desc->max_tokens : DEFAULT_MAX_TOKENS;
+    s->max_labels = desc->max_labels;
     s->limits = limits_shape(tokens, desc->max_sequences ? desc->max_sequences : output_sequences(&options, tokens),
-                             s->max_length);
+                             s->max_length, s->max_labels);
     options.tokens = tokens;
+    output_scores(&s->limits, &options);
     s->part = desc->only != NULL;
     s->keep = desc->keep_intermediates || s->part;
     s->device_limits = *device;
@@ -402,7 +404,7 @@ uint32_t session_tokens_within(struct wherry_session *s, const wherry_session_de
     uint32_t low = 0, high = (uint32_t)s->limits.tokens, stride = s->graph.channel_stride;
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
-        struct batch_shape limits = limits_shape(middle, s->limits.sequences, s->max_length);
+        struct batch_shape limits = limits_shape(middle, s->limits.sequences, s->max_length, s->max_labels);
         struct memory_plan plan;
         struct error e = {0};
         if (stride) s->graph.channel_stride = (uint32_t)round_up(middle, CHANNEL_ROUND);
@@ -450,7 +452,7 @@ void session_shrink(struct wherry_session *s, uint32_t tokens, uint32_t longest)
 {
     if (tokens > s->limits.tokens) tokens = (uint32_t)s->limits.tokens;
     if (longest > s->limits.longest) longest = s->limits.longest;
-    s->limits = limits_shape(tokens, s->limits.sequences, longest);
+    s->limits = limits_shape(tokens, s->limits.sequences, longest, s->max_labels);
     memset(s->scratch, 0, (size_t)s->n_groups * sizeof *s->scratch);
     for (int i = 0; i < s->n_calls; i++) {
         uint64_t *most = &s->scratch[s->call_groups[i]], bytes = session_scratch_bytes(s, &s->calls[i]);

@@ -69,7 +69,7 @@ bool calls_measure(struct wherry_session *s, uint32_t tokens, double *rates, str
     const struct host *host = &s->context->host;
     uint32_t offsets[BARE_SEQUENCES + 1] = {0}, n = 0, left = tokens;
     const uint32_t most = s->limits.sequences < BARE_SEQUENCES ? s->limits.sequences : BARE_SEQUENCES;
-    int32_t *ids = host_alloc(host, tokens, sizeof *ids, e);
+    int32_t *ids = host_alloc(host, 2 * (size_t)tokens, sizeof *ids, e);
     if (!ids) return false;
     while (left && n < most) {
         uint32_t length = left < s->max_length ? left : s->max_length;
@@ -78,7 +78,7 @@ bool calls_measure(struct wherry_session *s, uint32_t tokens, double *rates, str
         n++;
     }
     wherry_batch batch = {.struct_size = sizeof batch, .sequences = n, .offsets = offsets, .ids = ids};
-    session_bare_labels(s, &batch);
+    session_bare_labels(s, &batch, ids + tokens, tokens);
     bool ok = session_batch(s, &batch, shape, e) && measure(s, shape, rates, e);
     host_free(host, ids);
     return ok;

@@ -214,12 +214,12 @@ static void check_run(struct check *c, struct wherry_session *s)
 {
     enum { MOST = CHECK_TOKENS };
     uint32_t offsets[MOST + 1] = {0};
-    int32_t ids[MOST];
+    int32_t ids[MOST], labels[MOST];
     wherry_batch batch = {.struct_size = sizeof batch, .offsets = offsets, .ids = ids};
-    session_bare_labels(s, &batch);
     wherry_verify_summary summary = {.struct_size = sizeof summary};
     uint32_t tokens = (uint32_t)s->limits.tokens, length = s->limits.sequences > 1 ? 1 : s->limits.longest;
     for (uint32_t i = 0; i < tokens; i++) ids[i] = (int32_t)(i % small_words(s->model));
+    session_bare_labels(s, &batch, labels, tokens);
     for (uint32_t end = 0; end < tokens && batch.sequences < s->limits.sequences; length = s->limits.longest) {
         end += length < tokens - end ? length : tokens - end;
         offsets[++batch.sequences] = end;

@@ -53,9 +53,9 @@ static struct wherry_session *contender(const struct wherry_session *of, const w
 static bool set_batch(struct wherry_session *s, uint32_t tokens, struct batch_shape *shape, struct error *e)
 {
     uint32_t offsets[MOST_TOKENS + 1] = {0};
-    int32_t ids[MOST_TOKENS];
+    int32_t ids[MOST_TOKENS], labels[MOST_TOKENS];
     wherry_batch batch = {.struct_size = sizeof batch, .offsets = offsets, .ids = ids};
-    session_bare_labels(s, &batch);
+    session_bare_labels(s, &batch, labels, tokens);
     for (uint32_t i = 0; i < tokens; i++) ids[i] = (int32_t)(i % small_words(s->model));
     for (uint32_t end = 0; end < tokens && batch.sequences < s->limits.sequences;) {
         end += s->limits.longest < tokens - end ? s->limits.longest : tokens - end;

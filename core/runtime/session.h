@@ -31,7 +31,7 @@ struct wherry_session {
     struct device_limits device_limits; /* with the rungs that this session may take */
     enum library library;
     struct tuning tuning; /* sizes that were measured here; empty: the static table's */
-    uint32_t max_length;
+    uint32_t max_length, max_labels;
     bool f16;                    /* elements have 16 bits: f16, or bf16 */
     bool bf16;                   /* those, or, where elements are f32 (the device cpu), weights of products alone */
     bool int8;                   /* weights of products have 8 bits, whatever the storage */

@@ -31,6 +31,14 @@ static void small_batch(const struct wherry_trainer *t, uint32_t offsets[SEQUENC
                           .next = next};
 }
 
+/* At least one: 0 would be all. */
+static uint32_t labels_of(const wherry_batch *batch)
+{
+    uint32_t n = 0;
+    for (uint32_t t = 0; t < batch->offsets[batch->sequences]; t++) n += batch->labels[t] != LABEL_NONE;
+    return n ? n : 1;
+}
+
 static bool check(struct wherry_trainer *t, const wherry_batch *batch, struct error *e)
 {
     uint32_t offsets[SEQUENCES + 1];
@@ -47,6 +55,7 @@ static bool check(struct wherry_trainer *t, const wherry_batch *batch, struct er
         return fail(e, WHERRY_STATUS_INVALID_ARGUMENT, "an empty batch: it needs a sequence, offsets and ids");
     desc.max_tokens = batch->offsets[batch->sequences];
     desc.max_sequences = batch->sequences;
+    if (desc.max_labels && batch->labels) desc.max_labels = labels_of(batch);
     desc.dtype = session_dtype(t->session);
     desc.keep_intermediates = true;
     TRY(session_create(t->context, t->device, t->model, &desc, false, &session, e));

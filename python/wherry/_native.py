@@ -62,7 +62,7 @@ class ModelInfo(Structure):
 
 class SessionDesc(Structure):
     _fields_ = [("struct_size", c_uint32), ("max_tokens", c_uint32), ("max_sequences", c_uint32),
-                ("max_length", c_uint32), ("dtype", c_int), ("plan", c_char_p), ("pool", c_int), ("normalize", c_int),
+                ("max_length", c_uint32), ("max_labels", c_uint32), ("dtype", c_int), ("plan", c_char_p), ("pool", c_int), ("normalize", c_int),
                 ("memory_budget", c_uint64), ("keep_intermediates", c_bool), ("training", c_void_p),
                 ("kernels", c_char_p), ("tuning", c_char_p), ("only", c_char_p), ("layouts", c_char_p),
                 ("output", c_int), ("dimensions", c_uint32), ("max_submit_ms", c_double), ("pause_us", c_uint32),

@@ -19,6 +19,7 @@ struct batches_desc {
     bool truncate;       /* longer ones are cut; else they are errors */
     bool in_order;       /* as the files have them, for evaluation; no example is put off */
     double masked;       /* TASK_MLM: share of tokens that are predicted */
+    uint32_t labels;     /* TASK_MLM: of a text, at most; 0: no limit */
     bool whole_words;
 };
 
@@ -87,10 +88,15 @@ struct parts {
     uint32_t *ends;
     size_t tokens_room;
 };
-void parts_of(struct parts *parts, const struct train_batch *batch, uint32_t tokens, uint32_t sequences);
+/* What one has at most. */
+struct part_limits {
+    uint32_t tokens, sequences;
+    uint32_t labels; /* of tokens, that count; 0: whatever it has */
+};
+void parts_of(struct parts *parts, const struct train_batch *batch, const struct part_limits *limits);
 /* The same of a batch that is divided into shards of whole examples, with about as many tokens each. */
-void parts_of_shards(struct parts *parts, const struct train_batch *batch, uint32_t shards, uint32_t tokens,
-                     uint32_t sequences);
+void parts_of_shards(struct parts *parts, const struct train_batch *batch, uint32_t shards,
+                     const struct part_limits *limits);
 void parts_free(struct parts *parts);
 
 #endif

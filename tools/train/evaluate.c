@@ -37,10 +37,11 @@ static double weight_of(const struct train_batch *batch)
 
 static int take_batch(struct train_run *run, const struct train_batch *batch, struct results *r)
 {
+    const struct part_limits limits = setup_part_limits(&run->setup);
     enum train_task task = run->setup.form.task;
     double loss = 0, weight = weight_of(batch);
     if (!(weight > 0)) return EXIT_FINE;
-    parts_of(&run->parts, batch, run->setup.run_tokens, run->setup.run_sequences);
+    parts_of(&run->parts, batch, &limits);
     size_t size = wherry_trainer_row_floats(run->trainer);
     size_t rows = task == TASK_TOKENS ? batch->tokens : batch->sequences;
     if (task == TASK_MLM) rows = run->parts.count; /* what they have been told right, of each part */

@@ -1,6 +1,8 @@
 /* Masked language models: which tokens of a text are to be predicted. */
 #include "train/mask.h"
 
+#include <math.h>
+
 #include "train/draws.h"
 #include "train/example.h"
 
@@ -28,9 +30,10 @@ static void predict(const struct mask_form *form, uint64_t key, size_t t, int32_
 void mask_tokens(const struct mask_form *form, uint64_t key, const wherry_token_place *places, size_t count,
                  int32_t *ids, int32_t *labels)
 {
+    const uint32_t most = form->most ? form->most : UINT32_MAX;
     size_t least = count; /* the token with the least draw, which is predicted where no other is */
     double least_draw = 2;
-    bool any = false;
+    uint32_t predicted = 0;
     for (size_t t = 0; t < count; t++) {
         labels[t] = IGNORED;
         if (is_special(&places[t])) continue;
@@ -39,12 +42,19 @@ void mask_tokens(const struct mask_form *form, uint64_t key, const wherry_token_
             least = t;
             least_draw = draw;
         }
-        if (draw >= form->share) continue;
+        if (draw >= form->share || predicted == most) continue;
         predict(form, key, t, ids, labels);
-        any = true;
+        predicted++;
     }
-    if (any || least == count) return;
-    for (size_t t = least;
-         t < count && !is_special(&places[t]) && decider(form, places, t) == decider(form, places, least); t++)
+    if (predicted || least == count) return;
+    for (size_t t = least; t < count && predicted < most && !is_special(&places[t]) &&
+                           decider(form, places, t) == decider(form, places, least);
+         t++, predicted++)
         predict(form, key, t, ids, labels);
+}
+
+uint32_t mask_most(double share, uint32_t tokens, uint32_t sequences)
+{
+    double expected = share * tokens, most = ceil(expected + 4 * sqrt(expected)) + sequences;
+    return most < tokens ? (uint32_t)most : tokens;
 }

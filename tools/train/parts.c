@@ -14,15 +14,35 @@ static void make_room(struct parts *parts, uint32_t sequences)
     parts->offsets = need(realloc(parts->offsets, 2 * parts->room * sizeof *parts->offsets));
 }
 
-/* Sequences `first` to, without, `last`, which end at ends[1 to ...]; `offsets` is where there is room for theirs. */
-static uint32_t *cut(struct parts *parts, const uint32_t *ends, const int32_t *ids, const int32_t *types,
-                     const int32_t *next, uint32_t first, uint32_t last, uint32_t tokens, uint32_t sequences,
-                     uint32_t *offsets)
+/* Labels that count, of tokens `first` to, without, `last`. */
+static uint32_t labels_of(const struct train_batch *b, uint32_t first, uint32_t last)
+{
+    uint32_t n = 0;
+    for (uint32_t t = first; t < last; t++) n += b->labels[t] != IGNORED;
+    return n;
+}
+
+/* Where the part ends that begins with sequence `first`: it has that one whatever it has. */
+static uint32_t part_end(const struct train_batch *b, const uint32_t *ends, const struct part_limits *limits,
+                         uint32_t first, uint32_t last)
+{
+    uint32_t end = first, labels = 0;
+    for (; end < last && end - first < limits->sequences; end++) {
+        if (limits->labels) labels += labels_of(b, ends[end], ends[end + 1]);
+        if (end > first && (ends[end + 1] - ends[first] > limits->tokens || labels > limits->labels)) break;
+    }
+    return end;
+}
+
+/* Sequences `first` to, without, `last` of a batch, in its order, which end at ends[1 to ...]; `offsets` is where there
+ * is room for theirs. */
+static uint32_t *cut(struct parts *parts, const struct train_batch *b, const uint32_t *ends, const int32_t *ids,
+                     const int32_t *types, const int32_t *next, uint32_t first, uint32_t last,
+                     const struct part_limits *limits, uint32_t *offsets)
 {
     for (uint32_t end; first < last; first = end) {
         uint32_t begin = ends[first];
-        for (end = first + 1; end < last && end - first < sequences; end++)
-            if (ends[end + 1] - begin > tokens) break;
+        end = part_end(b, ends, limits, first, last);
         for (uint32_t s = first; s <= end; s++) offsets[s - first] = ends[s] - begin;
         parts->batches[parts->count++] = (wherry_batch){.struct_size = sizeof(wherry_batch),
                                                         .sequences = end - first,
@@ -36,11 +56,11 @@ static uint32_t *cut(struct parts *parts, const uint32_t *ends, const int32_t *i
     return offsets;
 }
 
-void parts_of(struct parts *parts, const struct train_batch *batch, uint32_t tokens, uint32_t sequences)
+void parts_of(struct parts *parts, const struct train_batch *batch, const struct part_limits *limits)
 {
     make_room(parts, batch->sequences);
     parts->count = parts->longest = 0;
-    cut(parts, batch->offsets, batch->ids, batch->types, batch->next, 0, batch->sequences, tokens, sequences,
+    cut(parts, batch, batch->offsets, batch->ids, batch->types, batch->next, 0, batch->sequences, limits,
         parts->offsets);
 }
 
@@ -78,8 +98,8 @@ static uint32_t copy_shard(struct parts *parts, const struct train_batch *b, uin
     return at;
 }
 
-void parts_of_shards(struct parts *parts, const struct train_batch *batch, uint32_t shards, uint32_t tokens,
-                     uint32_t sequences)
+void parts_of_shards(struct parts *parts, const struct train_batch *batch, uint32_t shards,
+                     const struct part_limits *limits)
 {
     uint32_t *offsets, at = 0, example = 0;
     uint64_t before = 0;
@@ -99,8 +119,8 @@ void parts_of_shards(struct parts *parts, const struct train_batch *batch, uint3
         uint32_t end = shard_begin(batch, v + 1, shards, example, &before), from = at;
         size_t first = parts->count;
         at = copy_shard(parts, batch, example, end, at);
-        offsets = cut(parts, parts->ends, parts->ids, parts->types, batch->next ? parts->next : NULL, from, at, tokens,
-                      sequences, offsets);
+        offsets = cut(parts, batch, parts->ends, parts->ids, parts->types, batch->next ? parts->next : NULL, from, at,
+                      limits, offsets);
         parts->shards[v] = (wherry_shard){
             .struct_size = sizeof(wherry_shard), .batches = parts->batches + first, .n_batches = parts->count - first};
         example = end;

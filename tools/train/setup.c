@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "system.h"
+#include "train/mask.h"
 
 /* Examples of a step that is filled by tokens: a contrastive loss compares each with each. */
 enum { EXAMPLES_MOST = 4096, EXAMPLES_USUAL = 32 };
@@ -257,6 +258,7 @@ static void describe_session(struct train_setup *s, const struct options *option
     if (rows > sequences) rows = sequences;
     s->run_sequences = rows < s->run_tokens ? (uint32_t)rows : s->run_tokens;
     if (shard < s->run_tokens) s->run_tokens = (uint32_t)shard;
+    if (options->task == TASK_MLM) s->batches.labels = mask_most(s->batches.masked, s->run_tokens, s->run_sequences);
     s->training = (wherry_training_desc){.struct_size = sizeof s->training,
                                          .dropout = (float)(options->dropout < 0 ? 0.1 : options->dropout),
                                          .save = (wherry_save)options->save};
@@ -265,6 +267,7 @@ static void describe_session(struct train_setup *s, const struct options *option
                               .max_tokens = s->run_tokens,
                               .max_sequences = s->run_sequences,
                               .max_length = s->batches.max_length,
+                              .max_labels = s->batches.labels,
                               .dtype = (wherry_dtype)options->dtype,
                               .plan = plan_name(options->plan),
                               .normalize = vectors ? -1 : 0,
@@ -306,6 +309,11 @@ int setup_trainer(struct train_setup *s, const struct tool *tool, struct lines *
     lora_describe(&s->lora, tool->options);
     s->trainer.lora = s->lora.used ? &s->lora.desc : NULL;
     return EXIT_FINE;
+}
+
+struct part_limits setup_part_limits(const struct train_setup *s)
+{
+    return (struct part_limits){s->run_tokens, s->run_sequences, s->batches.labels};
 }
 
 void setup_close(struct train_setup *s)

@@ -34,6 +34,8 @@ int setup_check(const struct options *options);
 int setup_data(struct train_setup *setup, const struct tool *tool);
 /* Reads the first line for its columns, counts the steps, and makes the descriptors of session and trainer. */
 int setup_trainer(struct train_setup *setup, const struct tool *tool, struct lines *lines);
+/* Of what runs at a time, once the descriptors are made. */
+struct part_limits setup_part_limits(const struct train_setup *setup);
 /* How many shards a step has, with so many processes that mpirun started, 0: none. */
 int setup_shards(struct train_setup *setup, const struct options *options, uint32_t processes);
 void setup_close(struct train_setup *setup);

@@ -70,6 +70,7 @@ static void label_tokens(struct token_list *list, const struct batches *b, uint6
     } else if (b->form->task == TASK_MLM) {
         const struct mask_form form = {.share = b->desc.masked,
                                        .whole_words = b->desc.whole_words,
+                                       .most = b->desc.labels,
                                        .mask = b->desc.info->mask_token,
                                        .vocabulary = b->desc.info->config.vocabulary};
         mask_tokens(&form, draw_bits(b->desc.seed, b->position.epoch, number), list->places, count,

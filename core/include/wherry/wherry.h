@@ -288,6 +288,10 @@ typedef struct wherry_session_desc {
     uint32_t max_tokens;    /* in one batch, over all sequences; 0: 16384 */
     uint32_t max_sequences; /* in one batch; 0: max_tokens; of outputs as wide as the vocabulary at most 256 */
     uint32_t max_length;    /* tokens of one sequence; 0: the model's limit */
+    /* WHERRY_OUTPUT_ENTROPY, _NEXT: tokens with one of wherry_batch.labels in one batch; 0: max_tokens. Memory and the
+     * kernels' sizes go by it; where it is at most a quarter of max_tokens, training keeps the scores of the vocabulary
+     * for the backward pass instead of computing them again, unless that keeps the least. */
+    uint32_t max_labels;
     wherry_dtype dtype;
     const char *plan; /* "flash" (NULL), "paper", "unfused" */
     wherry_pool pool;

@@ -1,10 +1,11 @@
 /* pick, entropy, entropy_sum and entropy_backward: the loss of masked language models. */
+#include "base/round.h"
 #include "interface/interface.h"
 #include "plan/candidates.h"
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
 
-/* Two vectors of a row a work-item. */
+/* Two vectors of a row a work-item, or more. */
 static void size(struct call *call, const struct sizes *s)
 {
     uint32_t items = call_get(call, CONST_N, 1) / (2 * s->vector);
@@ -49,7 +50,7 @@ static void count_backward(struct count *c)
     reads(c, SLOT_IDS, rows * items);
     reads(c, SLOT_DELTA, rows * items);
     reads(c, SLOT_EXTRA, rows * items);
-    writes(c, SLOT_Y, rows * get(c, CONST_N, 1));
+    writes(c, SLOT_Y, rows * round_up(get(c, CONST_N, 1), access_of(c)));
 }
 
 const struct variant variant_pick = {
@@ -66,7 +67,8 @@ const struct variant variant_entropy = {
     .kernel = "entropy",
     .name = "entropy",
     .takes = {CONST_N, CONST_ROWS, CONST_POSITION, CONST_RESIDUAL, CONST_X_STRIDE},
-    .why = "a row in registers, two 16-byte loads a work-item or more",
+    .pitched = true,
+    .why = "a row by two 16-byte loads a work-item or more",
     .size = size,
     .count = count_forward,
     .candidates = choices_rows,
@@ -86,7 +88,8 @@ const struct variant variant_entropy_backward = {
     .kernel = "entropy_backward",
     .name = "entropy_backward",
     .takes = {CONST_N, CONST_ROWS, CONST_POSITION, CONST_X_STRIDE, CONST_Y_STRIDE, CONST_W_OFFSET},
-    .why = "a row in registers, two 16-byte loads a work-item or more",
+    .pitched = true,
+    .why = "a row by two 16-byte loads a work-item or more",
     .size = size,
     .count = count_backward,
     .candidates = choices_rows,

@@ -133,7 +133,7 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
     if (best < 0 || parts == 1) return;
     const struct tile t = tile_at(s, best);
     tile_set(&calls[0], &t, s->vector);
-    calls_split(calls, count, s->limits, rows_in_parts(s->max_rows, parts, call_get(&calls[0], CONST_TILE_K, 1)));
+    calls_split(calls, count, s, rows_in_parts(s->max_rows, parts, call_get(&calls[0], CONST_TILE_K, 1)));
 }
 
 static uint64_t scratch_bytes(const struct call *call, uint64_t max_rows)

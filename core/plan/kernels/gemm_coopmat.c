@@ -107,7 +107,7 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
     const struct matrix_tile *t = tile_of(&calls[0], s, MOST_PARTS, &parts);
     if (parts == 1) return;
     matrix_tile_set(&calls[0], t, s->limits);
-    calls_split(calls, count, s->limits, rows_in_parts(s->max_rows, parts, t->k));
+    calls_split(calls, count, s, rows_in_parts(s->max_rows, parts, t->k));
 }
 
 static size_t shared_bytes(const struct call *call)

@@ -54,7 +54,7 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
     const struct mma_tile *best = &mma_tiles[tile_search(&search, &calls[0], s, &parts)];
     if (parts == 1) return;
     mma_tile_set(&calls[0], best);
-    calls_split(calls, count, s->limits, rows_in_parts(s->max_rows, parts, best->k));
+    calls_split(calls, count, s, rows_in_parts(s->max_rows, parts, best->k));
 }
 
 static void describe(const struct call *call, struct text_writer *text)

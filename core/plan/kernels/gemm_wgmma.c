@@ -10,6 +10,7 @@ enum {
     BOX_ROWS = 256, /* at most */
     MOST_PARTS = 8,
     LEAST_PART_ROWS = 512,
+    LEAST_PART_K = 2048,
     SUM_COLUMNS = 8,   /* of ones, which an operand is multiplied with */
     PIECE_BYTES = 2048 /* of shared memory, by which a warp stores what it has added of parts */
 };
@@ -151,16 +152,29 @@ static double adding_seconds(const struct wgmma_tile *t, const struct device_lim
 static double divided_seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
 {
     const struct wgmma_tile *t = &wgmma_tiles[tile];
-    uint64_t m = call_get(call, CONST_M, 1), n = call_get(call, CONST_N, 1);
-    return seconds(t, s->limits, m, n, s->max_rows, parts) +
-           adding_seconds(t, s->limits, divide_up(m, t->m) * divide_up(n, t->n), parts);
+    struct extents all = call_extents(call, s);
+    return seconds(t, s->limits, all.m, all.n, all.k, parts) +
+           adding_seconds(t, s->limits, divide_up(all.m, t->m) * divide_up(all.n, t->n), parts);
 }
 
-/* The tile of a weight's gradient, and over how many work-groups a sum is split. */
+/* The tile, and over how many work-groups a sum is split: of a weight's gradient; of rows of the batch where a part is
+ * long enough to hide that there is no epilogue beside it. */
 static const struct wgmma_tile *divided_tile(const struct call *call, const struct sizes *s, uint64_t *parts)
 {
-    static const struct tile_search search = {WGMMA_TILES, MOST_PARTS, LEAST_PART_ROWS, NULL, divided_seconds};
-    return &wgmma_tiles[tile_search(&search, call, s, parts)];
+    static const struct tile_search weights = {WGMMA_TILES, MOST_PARTS, LEAST_PART_ROWS, NULL, divided_seconds},
+                                    rows = {WGMMA_TILES, MOST_PARTS, LEAST_PART_K, tile_fits, divided_seconds};
+    return &wgmma_tiles[tile_search(is_weight(call) ? &weights : &rows, call, s, parts)];
+}
+
+/* Sums that nothing comes after. */
+static bool is_plain(const struct call *call)
+{
+    static const uint8_t others[] = {CONST_BIAS,    CONST_ACTIVATION, CONST_RESIDUAL, CONST_SUM,
+                                     CONST_DROPOUT, CONST_DERIVATIVE, CONST_KEPT,     CONST_NORM_Y,
+                                     CONST_DELTA,   CONST_GATE,       CONST_ROTARY,   CONST_COLUMN_SUMS};
+    bool more = false;
+    for (size_t i = 0; i < sizeof others; i++) more |= call_get(call, others[i], 0) != 0;
+    return !more;
 }
 
 /* Those of a session are left to gemm_small_batch. */
@@ -251,10 +265,11 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
 static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct sizes *s)
 {
     uint64_t parts;
+    if (!is_weight(&calls[0]) && !is_plain(&calls[0])) return;
     const struct wgmma_tile *best = divided_tile(&calls[0], s, &parts);
     if (parts == 1) return;
     set_tile(&calls[0], s, best);
-    calls_split(calls, count, s->limits, rows_in_parts(s->max_rows, parts, DEPTH));
+    calls_split(calls, count, s, rows_in_parts(call_extents(&calls[0], s).k, parts, DEPTH));
 }
 
 static uint32_t adding_items(const struct call *call)
@@ -263,10 +278,11 @@ static uint32_t adding_items(const struct call *call)
 }
 
 /* Warps that multiply add what the same ones of other work-groups made of the tile, and no warps finish it. */
-static void adds(struct call *call)
+static void adds(struct call *call, const struct sizes *s)
 {
     uint32_t tile_m = call_get(call, CONST_TILE_M, 1), tile_n = call_get(call, CONST_TILE_N, 1);
-    uint64_t tiles = divide_up(call_get(call, CONST_M, 1), tile_m) * divide_up(call_get(call, CONST_N, 1), tile_n);
+    struct extents all = call_extents(call, s);
+    uint64_t tiles = divide_up(all.m, tile_m) * divide_up(all.n, tile_n);
     call_set(call, CONST_LOCAL_SIZE, adding_items(call));
     call->counters = (uint32_t)tiles * consumers_of(tile_m, false) * 4;
 }
@@ -308,7 +324,9 @@ static size_t shared_bytes(const struct call *call)
 {
     size_t m = call_get(call, CONST_TILE_M, 0), n = call_get(call, CONST_TILE_N, 0), all = 232448;
     bool column_sums = call_get(call, CONST_COLUMN_SUMS, 0);
-    size_t sums = is_weight(call) && column_sums ? consumers_of((uint32_t)m, false) * 4 * PIECE_BYTES : m * n * 2;
+    size_t sums = call->counters || (is_weight(call) && column_sums)
+                      ? consumers_of((uint32_t)m, false) * 4 * PIECE_BYTES
+                      : m * n * 2;
     size_t totals = call_runtime(call) == RUNTIME_M && column_sums ? m / 8 * (32 / (n / 8)) * n * 4 : 0;
     size_t ones = call_sums_operand(call) ? 8 * DEPTH * 2 : 0;
     size_t stage = (m + n) * DEPTH * 2, stages = (all - 1024 - sums - totals - ones) / stage;
