@@ -57,12 +57,6 @@
 #ifndef NORM_Y
 #define NORM_Y 0
 #endif
-#ifndef RMS
-#define RMS RMS_NONE
-#endif
-#ifndef BETA
-#define BETA 1
-#endif
 #ifndef EPSILON
 #define EPSILON 0x2b8cbcccu /* 1e-12 */
 #endif
@@ -125,10 +119,7 @@
 #define ARGUMENT_RESIDUAL
 #define BEGIN_RESIDUAL
 #endif
-#if (NORM || NORM_Y) && !BETA
-#define ARGUMENT_NORM , INPUT(gamma)
-#define BEGIN_NORM BEGIN(gamma)
-#elif NORM || NORM_Y
+#if NORM || NORM_Y
 #define ARGUMENT_NORM , INPUT(gamma), INPUT(beta)
 #define BEGIN_NORM                                                                                                     \
     BEGIN(gamma);                                                                                                      \

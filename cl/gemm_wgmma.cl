@@ -24,9 +24,6 @@
  * Sums in parts, of the batch's rows or of K, stay f32 and go to memory straight from registers; the last of a tile's
  * work-groups adds them, by the warps that multiplied (parts.h), and there are no epilogue warps.
  *
- * With NORM rows of x are normalized, whose gamma is in w: those that multiply take their moments from the stages
- * (gemm_wgmma_norm.h).
- *
  * With NORM_Y a tile holds whole rows of the result, and what makes it normalizes them: with a bias and a residual
  * only. Two warpgroups then multiply the same 64 rows, each by half of the columns.
  *
@@ -162,10 +159,9 @@
 #define EPILOGUE_WARPS 7
 #define FIRST_EPILOGUE_WARP (CONSUMERS * 4 + 8 - EPILOGUE_WARPS)
 
-/* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with, with 128 some
- * more for moments of x, fewer where a bias and rotary positions want them, too; those that normalize 24 columns of a row
- * need more than others that finish; and those that add parts need up to 64 beside their sums, for which they are one
- * warpgroup less. */
+/* With 96 sums or more, those that multiply need more registers than the 128 that each of 512 begins with; those that
+ * normalize 24 columns of a row need more than others that finish; and those that add parts need up to 64 beside their
+ * sums, for which they are one warpgroup less. */
 #if PARTS && COLUMNS >= 192
 #define LOADER_REGISTERS REGISTERS_GIVE(40)
 #define CONSUMER_REGISTERS REGISTERS_TAKE(232)
@@ -178,14 +174,6 @@
 #define LOADER_REGISTERS REGISTERS_GIVE(112)
 #define CONSUMER_REGISTERS REGISTERS_TAKE(144)
 #define EPILOGUE_REGISTERS REGISTERS_GIVE(112)
-#elif NORM && COLUMNS >= 256 && ROTARY && BIAS
-#define LOADER_REGISTERS REGISTERS_GIVE(88)
-#define CONSUMER_REGISTERS REGISTERS_TAKE(168)
-#define EPILOGUE_REGISTERS REGISTERS_GIVE(88)
-#elif NORM && COLUMNS >= 256
-#define LOADER_REGISTERS REGISTERS_GIVE(80)
-#define CONSUMER_REGISTERS REGISTERS_TAKE(176)
-#define EPILOGUE_REGISTERS REGISTERS_GIVE(80)
 #elif COLUMNS >= 192
 #define LOADER_REGISTERS REGISTERS_GIVE(96)
 #define CONSUMER_REGISTERS REGISTERS_TAKE(160)
@@ -200,9 +188,58 @@
 #include "parts.h"
 #endif
 
-#include "gemm_wgmma_place.h"
+struct place {
+    uint row, column, part;
+};
+
+INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_tiles)
+{
+    struct place p = {0, 0, 0};
+#if PARTS
+    p.part = tile / (row_tiles * column_tiles);
+    tile %= row_tiles * column_tiles;
+#endif
+    const uint band = tile / (RASTER * column_tiles), at = tile % (RASTER * column_tiles);
+    const uint wide = min((uint)RASTER, row_tiles - band * RASTER);
+    p.row = (band * RASTER + at % wide) * TILE_M;
+    p.column = at / wide * TILE_N;
+    return p;
+}
+
+/* How long sums are that have parts. */
+#define SUMMED(rows) (BATCH_K ? (rows) : K)
+
+/* Tiles of k in a tile's sums. */
+INLINE uint k_tiles_of(const struct place p, const uint rows)
+{
+#if PARTS
+    return (min((uint)PART_ROWS, SUMMED(rows) - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
+#elif BATCH_K
+    return (rows + DEPTH - 1) / DEPTH;
+#else
+    return (K + DEPTH - 1) / DEPTH;
+#endif
+}
+
+INLINE void load_stage(const uint to, __global const uchar *x_map, __global const uchar *w_map, const struct place p,
+                      const uint k, const uint barrier)
+{
+#if X_MAJOR
+    UNROLL for (uint c = 0; c < TILE_M / 64; c++)
+        tensor_load(to + c * BOX_BYTES, x_map, p.row + c * 64, k, barrier);
+#else
+    tensor_load(to, x_map, k, p.row, barrier);
+#endif
+#if W_MAJOR
+    UNROLL for (uint c = 0; c < TILE_N / 64; c++)
+        tensor_load(to + X_BYTES + c * BOX_BYTES, w_map, p.column + c * 64, k, barrier);
+#else
+    UNROLL for (uint n = 0; n < TILE_N; n += W_BOX_ROWS)
+        tensor_load(to + X_BYTES + n * (DEPTH * 2), w_map, k, p.column + n, barrier);
+#endif
+}
+
 #include "gemm_wgmma_epilogue.h"
-#include "gemm_wgmma_norm.h"
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
 void gemm_wgmma(PRODUCT_ARGUMENTS)
@@ -272,7 +309,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         UNROLL for (uint s = 0; s < STAGES; s++)
         {
             mbarrier_init(filled_at + s * 8, 1);
-            mbarrier_init(emptied_at + s * 8, CONSUMERS * RELEASES);
+            mbarrier_init(emptied_at + s * 8, CONSUMERS);
         }
 #if !PARTS
         mbarrier_init(given_at, CONSUMERS * 128);
@@ -308,9 +345,6 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         const uint share = warpgroup % SHARES, w_at = stages_at + X_BYTES + share * (COLUMNS * DEPTH * 2);
         const ulong x_first = X_MAJOR ? wgmma_columns(x_at, BOX_BYTES) : wgmma_rows(x_at);
         const ulong w_first = W_MAJOR ? wgmma_columns(w_at, BOX_BYTES) : wgmma_rows(w_at);
-#if NORM
-        __local const uchar *const x_rows = place + (x_at - stages_at) + moments_row();
-#endif
 #if OPERAND_SUMS
         const ulong ones_all = wgmma_rows(stages_at + ONES_AT);
 #endif
@@ -323,10 +357,6 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
             const bool adds = p.column == warpgroup % TILES_N * TILE_N;
             float added[BLOCKS * 4];
             UNROLL for (uint i = 0; i < BLOCKS * 4; i++) added[i] = 0.0f;
-#endif
-#if NORM
-            struct moments moments;
-            moments_clear(&moments);
 #endif
 #if BATCH_K
             if (!count) {
@@ -360,16 +390,11 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                     wgmma_commit();
                 }
 #endif
-#if NORM
-                mbarrier_wait(filled_at + stage * 8, phase); /* it is over: else the assembler puts moments first */
-                moments_add(&moments, x_rows + stage * STAGE_BYTES, i == 0);
-                warp_barrier();
-#endif
                 UNROLL for (uint b = 0; b < BLOCKS * SUMS; b += WIDTH / 2) WAIT(sum + b);
 #if OPERAND_SUMS
                 UNROLL for (uint b = 0; b < BLOCKS; b++) WGMMA_WAIT(0, 4, added + b * 4);
 #endif
-                if (item % (128 / RELEASES) == 0) mbarrier_arrive(emptied_at + stage * 8);
+                if (item % 128 == 0) mbarrier_arrive(emptied_at + stage * 8);
                 if (++stage == STAGES) {
                     stage = 0;
                     phase ^= 1;
@@ -408,9 +433,6 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
                 const uint row = p.row + (warpgroup * BLOCKS + h / 2) * 64 + warp * 16 + lane / 4 + h % 2 * 8;
                 if (adds && lane % 4 == 0 && row < M) STORE(before, row, added[h * 2]);
             }
-#endif
-#if NORM
-            moments_scale(&moments, power_of(gamma), sum);
 #endif
 #if !PARTS
             mbarrier_wait(taken_at, turn ^ 1);

@@ -169,13 +169,13 @@ struct tensor {
     uint32_t int8;        /* > 0: a matrix of 8 bits an element with so many columns; after it come its rows' scales */
     int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
-    bool paired;        /* channels c and c + half of a head of Q and K lie side by side */
-    bool strip;         /* with a parent: this has the parent's rows from number `slice` on, and letters of its own */
-    uint32_t pitch;     /* > 0: rows begin so many elements apart, which is more than they have */
-    uint32_t before;    /* elements before its rows */
-    enum weight folded; /* not NONE: the gamma that is in a product's weight, or in others' (graph/fold.h) */
-    bool input, output; /* the caller's: made by no operator; a result of the graph: lives until the end */
-    int gradient_of;    /* >= 0: the weight that this is the gradient of */
+    bool paired;     /* channels c and c + half of a head of Q and K lie side by side */
+    bool strip;      /* with a parent: this has the parent's rows from number `slice` on, and letters of its own */
+    uint32_t pitch;  /* > 0: rows begin so many elements apart, which is more than they have */
+    uint32_t before; /* elements before its rows */
+    bool input;      /* the caller's: made by no operator */
+    bool output;     /* a result of the graph: lives until the end */
+    int gradient_of; /* >= 0: the weight that this is the gradient of */
 };
 
 /* ---- operators ---- */

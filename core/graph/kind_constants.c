@@ -308,8 +308,7 @@ CONSTANTS(constants_layernorm)
 {
     bool result = is_after(g, group, o, constants_contract);
     set_rows(g, o, call);
-    bool folded = !strcmp(call->kernel, "gemm") && g->tensors[o->in[1]].folded;
-    call_set(call, result ? CONST_NORM_Y : CONST_NORM, folded ? NORM_FOLDED : 1);
+    call_set(call, result ? CONST_NORM_Y : CONST_NORM, 1);
     set_norm(o, o->in[2], call);
 }
 

@@ -107,7 +107,6 @@ static const struct plan_row flash[] = {
     {"attention_out",    "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT, OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}, .optional = true},
     {"norm2_qkv",        "gemm",               LAUNCH_TILES,      {NORM2, NEXT_LAYER, QKV, QKV_BIAS, ROTARY}, NORM_POST, .optional = true},
     {"norm1_qkv",        "gemm",               LAUNCH_TILES,      {NORM1, QKV, QKV_BIAS, ROTARY}, NORM_PRE, .optional = true},
-    {"norm1_qkv",        "gemm",               LAUNCH_TILES,      {NORM1, QKV, QKV_BIAS}, NORM_PRE, .optional = true}, /* before norms of heads */
     {"norm2_lin1",       "gemm",               LAUNCH_TILES,      {NORM2, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}, NORM_PRE, .optional = true},
     /* Many rows: where a product's tiles hold whole rows, their makers normalize them. */
     {"out_norm1",        "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL, NORM1}, NORM_POST, .optional = true},

@@ -55,9 +55,8 @@
 #define CONST_BIAS 4       /* 1: add SLOT_BIAS [N] */
 #define CONST_ACTIVATION 5 /* ACTIVATION_*, after the bias */
 #define CONST_RESIDUAL 6   /* 1: add SLOT_RESIDUAL [rows, N], after the activation */
-#define CONST_NORM 7    /* 1: layernorm over N, with SLOT_GAMMA and SLOT_BETA; gemm: of x's rows, over K; NORM_FOLDED */
-#define NORM_FOLDED 2   /* gemm: the same, but gamma is in W, whose rows sum to 0 where x is centred (graph/fold.h) */
-#define CONST_EPSILON 8 /* float */
+#define CONST_NORM 7       /* 1: layernorm over N, with SLOT_GAMMA and SLOT_BETA; gemm: of x's rows, over K */
+#define CONST_EPSILON 8    /* float */
 #define CONST_SUM                                                                                                      \
     9 /* 1: also write what the layernorm reads to SLOT_SUM; a weight's gradient: the sums of x over the rows */
 #define CONST_WORD 10 /* 1: x = SLOT_WORD[ids] (else x = SLOT_X) */

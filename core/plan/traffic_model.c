@@ -107,8 +107,6 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
         reads_again(c, SLOT_BIAS, channels ? (p.columns - 1) * m : (p.rows - 1) * n, count_row_bytes(c));
     /* gemm_small_batch's layernorm: one vector for all of a work-group's rows. */
     uint64_t factors = get(c, CONST_NORM_Y, 0) ? p.rows * sharers * n : p.rows * p.columns * 8 * k;
-    if (get(c, CONST_NORM, 0) == NORM_FOLDED)
-        factors = p.rows * p.columns * tile_m * 2; /* gemm_wgmma: the power in it */
     reads(c, SLOT_GAMMA, factors);
     reads(c, SLOT_BETA, factors);
     reads(c, SLOT_RESIDUAL, m * n);

@@ -16,7 +16,6 @@
 #include "runtime/output.h"
 #include "runtime/tuned.h"
 #include "runtime/types.h"
-#include "runtime/weight_fold.h"
 
 enum { DEFAULT_MAX_TOKENS = 16384 };
 
@@ -179,8 +178,7 @@ bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bo
     s->keep = desc->keep_intermediates || s->part;
     s->device_limits = *device;
 
-    TRY(graph_of_type(s, desc, tuned, &options, e));
-    return !options.pitched || options.training || s->part || session_fold(s, e);
+    return graph_of_type(s, desc, tuned, &options, e);
 }
 
 /* ---- a part of a plan ---- */

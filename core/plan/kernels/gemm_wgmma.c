@@ -236,28 +236,17 @@ static bool plain_results(const struct call *call)
     return true;
 }
 
-/* Of rows that are normalized it takes moments alone, in stages that are full: the copy engine's zeros after a row's
- * end would count. */
-static bool moments_fit(const struct call *call)
-{
-    uint32_t norm = call_get(call, CONST_NORM, 0);
-    bool usual = call_get(call, CONST_FORM, GEMM_NT) == GEMM_NT && call_runtime(call) == RUNTIME_M;
-    return !norm || (norm == NORM_FOLDED && usual && call_get(call, CONST_K, 1) % DEPTH == 0);
-}
-
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
     bool whole = dimension(call, RUNTIME_N) % 8 == 0, slope = call_get(call, CONST_SUM, 0) == SUM_SLOPE;
     *reason = !s->f16                          ? "products by wgmma are of f16"
               : !rows_aligned(call)            ? "rows that begin on no multiple of 16 bytes"
               : !whole && !plain_results(call) ? "N is no multiple of 8"
-              : !moments_fit(call)             ? "it normalizes rows of whole stages whose gamma is in the weight"
+              : call_get(call, CONST_NORM, 0)  ? "it normalizes no operand"
               : slope && (call_runtime(call) != RUNTIME_M || call_get(call, CONST_RESIDUAL, 0))
                   ? "slopes come with activations of rows of tokens"
                   : NULL;
     if (*reason || !call_pairs_fit(call, 8, reason)) return false;
-    if (call_get(call, CONST_NORM, 0) && few_rows(s))
-        return variant_refuse(reason, "few rows are left to gemm_small_batch");
     if (normalizes(call)) return fits_normal(call, s, reason);
     return !call_get(call, CONST_DELTA, 0) || fits_heads(call, s, reason);
 }
@@ -365,8 +354,7 @@ const struct variant variant_gemm_wgmma = {
               CONST_NORM_Y,      CONST_DELTA,
               CONST_HEAD_DIM,    CONST_GATE,
               CONST_ROTARY,      CONST_QKV_INTERLEAVED,
-              CONST_KEY_HEADS,   CONST_NORM,
-              CONST_RMS,         CONST_BETA},
+              CONST_KEY_HEADS},
     .sums_operand = true,
     .slopes = true,
     .why = "wgmma with tiles by the tensor copy engine, Hopper's fastest",
