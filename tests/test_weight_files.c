@@ -248,6 +248,41 @@ static void survives_changes_in_threads(void **state)
     model_end(&m);
 }
 
+struct opening {
+    const struct open_model *m;
+    pthread_barrier_t *together;
+};
+
+static void *opens(void *user)
+{
+    const struct opening *o = user;
+    wherry_context *context;
+    if (wherry_context_create(NULL, &context)) return NULL;
+    pthread_barrier_wait(o->together);
+    wherry_session_destroy(session_new(o->m, context, WHERRY_DTYPE_F16, ""));
+    wherry_context_destroy(context);
+    return NULL;
+}
+
+/* Each of the threads lists what none has looked at, while others say what they have looked at. */
+static void looks_in_threads(void **state)
+{
+    enum { THREADS = 4, ROUNDS = 60 };
+    (void)state;
+    struct open_model m = model_start(&(struct tiny_model){0});
+    pthread_barrier_t together;
+    assert_int_equal(pthread_barrier_init(&together, NULL, THREADS), 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct opening opening = {&m, &together};
+        pthread_t threads[THREADS];
+        model_reopen(&m); /* nothing of it is known */
+        for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, opens, &opening), 0);
+        for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    pthread_barrier_destroy(&together);
+    model_end(&m);
+}
+
 /* ---- values ---- */
 
 /* Where in the file element `element` of the tensor is. */
@@ -408,7 +443,7 @@ int main(void)
         cmocka_unit_test(survives_truncation),   cmocka_unit_test(notices_changes),
         cmocka_unit_test(keeps_what_was_opened), cmocka_unit_test(survives_changes_in_threads),
         cmocka_unit_test(refuses_values),        cmocka_unit_test(takes_bf16),
-        cmocka_unit_test(names_the_sequence),
+        cmocka_unit_test(names_the_sequence),    cmocka_unit_test(looks_in_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

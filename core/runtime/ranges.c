@@ -93,7 +93,7 @@ static bool look(struct look *l, bool *beyond, struct error *cause, struct error
     if (!(l->pieces = host_alloc(host, l->count, sizeof *l->pieces, e)) ||
         !(l->workers = workers_create(host, most, e)))
         return false;
-    pieces_list(l->s, l->pieces);
+    l->count = pieces_list(l->s, l->pieces); /* fewer, where another thread looked at the same model meanwhile */
     for (size_t i = 0; i < workers_count(l->workers); i++)
         if (!(l->raw[i] = host_alloc_unset(host, WEIGHT_RAW_BYTES, 1, e))) return false;
     workers_run(l->workers, work, l);
