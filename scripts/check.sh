@@ -92,7 +92,7 @@ stage_sanitize() {
     # on the reference what the device cpu has by the same code, are left to --all.
     local left_out='^page|^report|^results|^serve$|^quick$|^compilers|^cli_latency|^cli_mpi|^test_golden|^test_.*_(vulkan|opencl)|^test_(measure|roof|timer)_cpu'
     [ "${WHERRY_CHECK_ALL:-no}" = yes ] ||
-        left_out="$left_out|^test_(rung_kept|rung_speed|bpe|tokenizer|tokenizer_parts|number|.*onednn)\$|^cli_(texts|words|escapes|train_bad|bench_train|heads|token_heads|kill)\$|^test_(shards|async|sharing|trained|trainer|training|architectures)_reference\$"
+        left_out="$left_out|^test_(rung_kept|rung_speed|bpe|tokenizer|tokenizer_parts|number|.*onednn)\$|^cli_(texts|words|escapes|train_bad|bench_train|heads|token_heads|kill)\$|^families\$|^test_(shards|async|sharing|trained|trainer|training|architectures)_reference\$"
     # Without thread-local memory as a root: GCC 12's sanitizer guesses the size of an opened library's thread-local block
     # (oneDNN's) by the block's address, and crashes while it reads what it guessed wrong. Fewer roots hide no leak; what
     # libraries keep only there is named.
