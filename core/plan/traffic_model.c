@@ -105,8 +105,10 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
     reads(c, SLOT_BIAS, channels ? m * divide_up(n, 8) : p.rows * sharers * n);
     if (p.rows && p.columns)
         reads_again(c, SLOT_BIAS, channels ? (p.columns - 1) * m : (p.rows - 1) * n, count_row_bytes(c));
-    /* gemm_small_batch's layernorm: one vector for all of a work-group's rows. */
-    uint64_t factors = get(c, CONST_NORM_Y, 0) ? p.rows * sharers * n : p.rows * p.columns * 8 * k;
+    /* gemm_small_batch's layernorm: one vector for all of a work-group's rows. Of moments one value for each row. */
+    uint64_t factors = get(c, CONST_NORM_Y, 0)    ? p.rows * sharers * n
+                       : get(c, CONST_MOMENTS, 0) ? p.columns * m
+                                                  : p.rows * p.columns * 8 * k;
     reads(c, SLOT_GAMMA, factors);
     reads(c, SLOT_BETA, factors);
     reads(c, SLOT_RESIDUAL, m * n);
