@@ -19,27 +19,32 @@ struct weight_fold weight_fold_of(const struct wherry_session *s, int tensor, en
     return fold;
 }
 
-/* Of two, by which weights are divided in f16. A product of rows that are not normalized yet is as many times larger as
- * they deviate more than 1, and its sums are stored in 16 bits before they are multiplied: so no factor is above 1/8,
- * and such a sum may be 8 times and more what f16 holds. bf16 holds everything. */
-static float power_of(const struct weight_fold *fold, float largest)
+/* Of two, by which weights are divided in f16. Sums of rows that are not normalized yet are stored in 16 bits before they
+ * are multiplied, and are as many times larger as rows deviate more than 1: so most factors become less than 1/8, and
+ * such sums may be 8 times and more what f16 holds. None is above 1/2: no weight that f16 holds goes beyond it, nor does
+ * one less its row's mean. bf16 holds everything. */
+static float power_of(const struct weight_fold *fold, double sum, float largest)
 {
     enum { LEAST = -14, MOST = 15 }; /* gamma's place holds it */
-    int exponent = 0;
+    int usual = 0, needed = 0;
     if (fold->as != WEIGHT_TYPE_F16 || !(largest > 0)) return 1;
-    frexpf(8 * largest, &exponent);
+    frexpf(8 * (float)(sum / fold->columns), &usual);
+    frexpf(2 * largest, &needed);
+    const int exponent = usual > needed ? usual : needed;
     return ldexpf(1, exponent < LEAST ? LEAST : exponent > MOST ? MOST : exponent);
 }
 
 bool weight_fold_factors(const struct weight_fold *fold, void *raw, float *factors, struct error *e)
 {
     float largest = 0;
+    double sum = 0;
     TRY(weight_convert(fold->gamma, 0, fold->columns, WEIGHT_TYPE_F32, raw, factors, e));
     for (uint32_t c = 0; c < fold->columns; c++) {
         factors[c] += fold->one_more ? 1 : 0;
         largest = fabsf(factors[c]) > largest ? fabsf(factors[c]) : largest;
+        sum += (double)fabsf(factors[c]);
     }
-    const float power = power_of(fold, largest);
+    const float power = power_of(fold, sum, largest);
     for (uint32_t c = 0; c < fold->columns; c++) factors[c] = fold->itself ? power : factors[c] / power;
     return true;
 }
