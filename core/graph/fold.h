@@ -12,8 +12,8 @@
 bool norm_folds(const struct graph *g, const struct op *o);
 /* Splits every norm that can be folded, where the plan has groups of products that the filter (NULL: of none) runs both
  * for what makes x with its moments and for what reads them; all others are one operator, whatever they were. Marks
- * gammas and weights of those that are split (tensor.folded). Only wgmma's products are such (cl/gemm_wgmma_moments.h).
- */
+ * gammas and weights of those that are split (tensor.folded). Such products are wgmma's and those on cooperative
+ * matrices (cl/gemm_wgmma_moments.h, shaders/moments.glsl). */
 bool norms_split(struct graph *g, const struct plan *plan, const struct group_filter *filter, struct error *e);
 
 #endif

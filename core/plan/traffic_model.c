@@ -75,6 +75,17 @@ static void reads_angles(struct count *c, uint64_t rows, uint64_t n)
     if (rows) reads_again(c, SLOT_POSITION, (rows - angle_rows_of(c)) * dim, angle_rows_of(c) * count_row_bytes(c));
 }
 
+void count_moments(struct count *c)
+{
+    uint32_t moments = get(c, CONST_MOMENTS, MOMENTS_NONE);
+    uint64_t rows = rows_of(c), each = get(c, CONST_RMS, RMS_NONE) ? 1 : 2, n = get(c, CONST_N, 1);
+    uint64_t columns = divide_up(n, get(c, CONST_TILE_N, 256)), strips = get(c, CONST_K, 1) / MOMENTS_STRIP;
+    if (moments == MOMENTS_WRITTEN) writes(c, SLOT_MOMENTS, rows * (n / MOMENTS_STRIP) * each);
+    if (moments != MOMENTS_READ) return;
+    reads(c, SLOT_MOMENTS, rows * (strips * each + each - 1) * columns);
+    reads_again(c, SLOT_MOMENTS, rows * strips * each * (columns - 1), count_row_bytes(c));
+}
+
 /* Where a bias is a row's, all who have eight results of it load it. The tokens that wide accesses reach after a
  * batch's last one are not counted. */
 void count_product(struct count *c, uint64_t band, uint64_t sharers)

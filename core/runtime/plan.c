@@ -348,8 +348,9 @@ bool session_cover(struct wherry_session *s, const char *only, bool optional, st
     s->only = only;
     s->covered_notes = s->n_notes;
     s->tables = session_tables(s);
-    const bool wgmma = s->f16 && !s->part && optional && s->device_limits.rungs & RUNG_BIT(RUNG_WGMMA);
-    TRY(norms_split(&s->graph, s->plan, wgmma ? &filter : NULL, e) &&
+    const uint32_t halving = RUNG_BIT(RUNG_WGMMA) | RUNG_BIT(RUNG_COOPMAT);
+    const bool halves = s->f16 && !s->part && optional && s->device_limits.rungs & halving;
+    TRY(norms_split(&s->graph, s->plan, halves ? &filter : NULL, e) &&
         groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
     if (s->part) TRY(groups_select(s, e));
     s->only = NULL;

@@ -213,26 +213,6 @@ static bool fits_heads(const struct call *call, const struct sizes *s, const cha
     return !*reason;
 }
 
-/* Whether it can write moments of its result, a product with a bias and a residual, or multiply rows of it by a factor
- * of x's. Few rows are gemm_small_batch's, which normalizes what it reads. */
-static bool fits_moments(const struct call *call, const struct sizes *s, const char **reason)
-{
-    static const uint8_t others[] = {CONST_ACTIVATION, CONST_GATE, CONST_ROTARY};
-    static const uint8_t never[] = {CONST_SUM,    CONST_DROPOUT, CONST_DERIVATIVE,  CONST_KEPT,
-                                    CONST_NORM_Y, CONST_DELTA,   CONST_COLUMN_SUMS, CONST_Y_OFFSET};
-    const bool read = call_get(call, CONST_MOMENTS, 0) == MOMENTS_READ;
-    const uint32_t n = call_get(call, CONST_N, 1), length = read ? call_get(call, CONST_K, 1) : n;
-    bool more = (read && call_get(call, CONST_RESIDUAL, 0)) || call_get(call, CONST_Y_STRIDE, n) != n;
-    for (size_t i = 0; i < sizeof others; i++) more |= !read && call_get(call, others[i], 0);
-    for (size_t i = 0; i < sizeof never; i++) more |= call_get(call, never[i], 0) != 0;
-    *reason = call_runtime(call) != RUNTIME_M ? "moments are of rows of tokens"
-              : length % MOMENTS_STRIP        ? "rows are no whole strips of moments"
-              : more                          ? "moments come with sums that little comes after"
-              : few_rows(s)                   ? "few rows are left to gemm_small_batch"
-                                              : NULL;
-    return !*reason;
-}
-
 /* Rows of both operands and of the result begin on 16 bytes, whatever is in them: the copy engine leaves out what comes
  * after a row's end. Results are stored eight at a time, and of the last eight of a row the rest is its pitch's. */
 static bool rows_aligned(const struct call *call)
@@ -267,7 +247,9 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
                   ? "slopes come with activations of rows of tokens"
                   : NULL;
     if (*reason || !call_pairs_fit(call, 8, reason)) return false;
-    if (call_get(call, CONST_MOMENTS, 0) && !fits_moments(call, s, reason)) return false;
+    if (!call_moments_fit(call, reason)) return false;
+    if (call_get(call, CONST_MOMENTS, 0) && few_rows(s))
+        return variant_refuse(reason, "few rows are left to gemm_small_batch");
     if (normalizes(call)) return fits_normal(call, s, reason);
     return !call_get(call, CONST_DELTA, 0) || fits_heads(call, s, reason);
 }
@@ -345,19 +327,6 @@ static size_t shared_bytes(const struct call *call)
 
 /* ---- its traffic ---- */
 
-/* Of each row of a tile, by one lane; of strips of means also the first one's again. */
-static void count_moments(struct count *c, uint64_t strips, bool read)
-{
-    uint64_t rows = rows_of(c), each = get(c, CONST_RMS, RMS_NONE) ? 1 : 2, all = rows * strips * each;
-    uint64_t columns = divide_up(get(c, CONST_N, 1), get(c, CONST_TILE_N, 256));
-    if (!read) {
-        writes(c, SLOT_MOMENTS, all);
-        return;
-    }
-    reads(c, SLOT_MOMENTS, (all + (each - 1) * rows) * columns);
-    reads_again(c, SLOT_MOMENTS, all * (columns - 1), count_row_bytes(c));
-}
-
 /* Seven warps make a tile's results; lanes with the same eight columns load the same bias. For a row that is normalized
  * it is loaded again. */
 static void count_traffic(struct count *c)
@@ -367,9 +336,7 @@ static void count_traffic(struct count *c)
         writes_scratch(c, SLOT_PARTIALS, parts * partials_of(c->call));
         reads(c, SLOT_PARTIALS, (parts - 1) * partials_of(c->call));
     }
-    if (get(c, CONST_MOMENTS, MOMENTS_NONE) == MOMENTS_WRITTEN)
-        count_moments(c, get(c, CONST_N, 1) / MOMENTS_STRIP, false);
-    if (get(c, CONST_MOMENTS, MOMENTS_NONE) == MOMENTS_READ) count_moments(c, get(c, CONST_K, 1) / MOMENTS_STRIP, true);
+    count_moments(c);
     count_product(c, 8,
                   get(c, CONST_NORM_Y, 0) ? get(c, CONST_TILE_M, 64) : 7 * (32 / (get(c, CONST_TILE_N, 256) / 8)));
 }
