@@ -24,6 +24,10 @@
  * Sums in parts, of the batch's rows or of K, stay f32 and go to memory straight from registers; the last of a tile's
  * work-groups adds them, by the warps that multiplied (parts.h), and there are no epilogue warps.
  *
+ * With MOMENTS rows of the result get the moments that a norm after it wants, or rows of x were never normalized: gamma
+ * and x's mean are in w, and the epilogue multiplies each row by what is left of the norm, a factor
+ * (gemm_wgmma_moments.h).
+ *
  * With NORM_Y a tile holds whole rows of the result, and what makes it normalizes them: with a bias and a residual
  * only. Two warpgroups then multiply the same 64 rows, each by half of the columns.
  *
@@ -278,6 +282,12 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #if NORM_Y
     t.gamma = gamma;
     t.beta = beta;
+#endif
+#if MOMENTS == MOMENTS_READ
+    t.gamma = gamma;
+    t.moments = moments;
+#elif MOMENTS == MOMENTS_WRITTEN
+    t.made_moments = moments;
 #endif
 #if READS_SAVED
     t.saved = saved;

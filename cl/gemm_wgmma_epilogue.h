@@ -70,7 +70,8 @@ INLINE void store_rows(__global storage *to, const uint stride, const uint row, 
 struct tensors {
     __global const storage *bias, *residual, *saved, *gamma, *beta;
     __global storage *y, *before;
-    __global float *partials, *delta;
+    __global float *partials, *delta, *made_moments;
+    __global const float *moments;
     __global const uint *positions;
     __global const float *position; /* their angles */
     uint4 key;                      /* dropout's */
@@ -220,6 +221,7 @@ INLINE void fetch_saved(uint4 *raw, __global const storage *from, const uint row
 }
 
 #include "gemm_wgmma_gate.h"
+#include "gemm_wgmma_moments.h"
 
 #if ROTARY
 /* Positions of two rows' tokens. */
@@ -314,6 +316,10 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     FETCH_TURNS(next_turn, turns);
     fetch_positions(position, positions, row_of(step_after(step, workers), lane), rows);
 #endif
+#if MOMENTS == MOMENTS_READ
+    const float factor = row_factor(t, p, worker, workers, dry);
+    uint factor_lane = lane / UNITS;
+#endif
     if (!dry) mbarrier_wait(barrier, parity);
     ROLLED for (; step < STEPS;)
     {
@@ -353,12 +359,20 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         UNROLL for (uint r = 0; r < 2; r++)
         {
             unpack_vector(raw[r], v[r]);
+#if MOMENTS == MOMENTS_READ
+            const float scale = shuffle_from_float(factor, factor_lane + r * APART);
+#else
+            const float scale = SCALE;
+#endif
 #if BIAS
-            UNROLL for (uint c = 0; c < 8; c++) v[r][c] = fma(v[r][c], SCALE, b[BATCH_N ? r : c]);
-#elif SCALED
-            UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= SCALE;
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] = fma(v[r][c], scale, b[BATCH_N ? r : c]);
+#elif SCALED || MOMENTS == MOMENTS_READ
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= scale;
 #endif
         }
+#if MOMENTS == MOMENTS_READ
+        factor_lane += STEP_ROWS;
+#endif
 #if SUM && SUM != SUM_SLOPE && !OPERAND_SUMS
         const uint4 before[2] = {pack_here(v[0]), pack_here(v[1])};
         store_rows(t->before + begin, Y_STRIDE, row, rows, columns, before);
@@ -441,6 +455,9 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #if !MAKES_PAIRS
         const uint4 result[2] = {pack_last(v[0], raw_saved[0], drawn[0]), pack_last(v[1], raw_saved[1], drawn[1])};
         store_rows(to, Y_STRIDE, row, rows, columns, result);
+#if MOMENTS == MOMENTS_WRITTEN
+        write_moments(t->made_moments + ((ulong)p.row * STRIPS + column / MOMENTS_STRIP) * MOMENTS_EACH, result, row, rows);
+#endif
 #endif
 #if SUM == SUM_SLOPE
         /* Dropped as the result is (PACKED_DROP). */

@@ -32,6 +32,13 @@ INLINE uint shuffle_from(const uint value, const uint lane)
     return result;
 }
 
+INLINE float shuffle_from_float(const float value, const uint lane)
+{
+    float result;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(result) : "f"(value), "r"(lane));
+    return result;
+}
+
 /* Over four neighbours: those that share a row of a product's sums. */
 INLINE float quad_max(const float v)
 {

@@ -352,6 +352,44 @@ REFERENCE(reference_layernorm)
     return true;
 }
 
+/* Of each strip the sum of squares, for an RMS norm, else the mean and the sum of squares around it. */
+REFERENCE(reference_moments)
+{
+    (void)e;
+    size_t each = o->norm ? 1 : 2, n = (size_t)tensor_elements(g, b, o->out[0]) / each;
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t s = 0; s < n; s++, x += MOMENTS_STRIP, y += each) {
+        double mean = 0, squares = 0;
+        for (size_t c = 0; c < MOMENTS_STRIP && !o->norm; c++) mean += x[c] / MOMENTS_STRIP;
+        for (size_t c = 0; c < MOMENTS_STRIP; c++) squares += (x[c] - mean) * (x[c] - mean);
+        y[0] = mean;
+        y[each - 1] = squares;
+    }
+    return true;
+}
+
+/* Not less the mean: that is what the product's weight takes from it. */
+REFERENCE(reference_moments_norm)
+{
+    (void)e;
+    size_t cols = tensor_row_length(g, o->out[0]), rows = (size_t)tensor_elements(g, b, o->out[0]) / cols;
+    size_t each = o->norm ? 1 : 2, strips = cols / MOMENTS_STRIP;
+    const double *x = value(g, v, o->in[0]), *gamma = value(g, v, o->in[1]), *moments = value(g, v, o->in[2]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t r = 0; r < rows; r++, x += cols, y += cols, moments += strips * each) {
+        double mean = 0, squares = 0;
+        for (size_t s = 0; s < strips && !o->norm; s++) mean += moments[2 * s] / (double)strips;
+        for (size_t s = 0; s < strips; s++) {
+            double from = o->norm ? 0 : moments[2 * s] - mean;
+            squares += moments[s * each + each - 1] + MOMENTS_STRIP * from * from;
+        }
+        double scale = gamma[0] / sqrt(squares / (double)cols + o->attribute);
+        for (size_t c = 0; c < cols; c++) y[c] = x[c] * scale;
+    }
+    return true;
+}
+
 /* What a token at place `at` of `count` counts in a sum. */
 static double pool_weight(uint32_t pool, size_t at, size_t count)
 {
