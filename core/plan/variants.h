@@ -22,6 +22,8 @@ enum rung {
 enum { SMALL_BATCH_ROWS = 256 };
 
 #define RUNG_BIT(rung) (1u << (rung))
+#define RUNGS_OF_MOMENTS                                                                                               \
+    (RUNG_BIT(RUNG_WGMMA) | RUNG_BIT(RUNG_COOPMAT)) /* which have norms in products (graph/fold.h) */
 
 enum { TAKES_MOST = 32 };
 

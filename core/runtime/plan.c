@@ -135,10 +135,9 @@ static bool may_take_wgmma(const struct wherry_session *s, const char *kernels, 
 /* By the rungs that the session takes, as its kernels' sizes are. */
 static struct batch_tables session_tables(const struct wherry_session *s)
 {
-    const wherry_model_config *config = &s->model->info.config;
+    const wherry_model_config *c = &s->model->info.config;
     const struct device_limits *device = &s->device_limits;
-    return (struct batch_tables){tile_queries(device), tile_scores(device), config->relative_buckets,
-                                 config->relative_distance};
+    return (struct batch_tables){tile_queries(device), tile_scores(device), c->relative_buckets, c->relative_distance};
 }
 
 bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bool tuned, struct error *e)
@@ -348,8 +347,7 @@ bool session_cover(struct wherry_session *s, const char *only, bool optional, st
     s->only = only;
     s->covered_notes = s->n_notes;
     s->tables = session_tables(s);
-    const uint32_t halving = RUNG_BIT(RUNG_WGMMA) | RUNG_BIT(RUNG_COOPMAT);
-    const bool halves = s->f16 && !s->part && optional && s->device_limits.rungs & halving;
+    const bool halves = s->f16 && !s->part && optional && s->device_limits.rungs & RUNGS_OF_MOMENTS;
     TRY(norms_split(&s->graph, s->plan, halves ? &filter : NULL, e) &&
         groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
     if (s->part) TRY(groups_select(s, e));
