@@ -32,6 +32,7 @@ INLINE uint shuffle_from(const uint value, const uint lane)
     return result;
 }
 
+/* The same of a float. */
 INLINE float shuffle_from_float(const float value, const uint lane)
 {
     float result;

@@ -206,9 +206,10 @@ static bool row_has_product(const struct graph *g, const struct plan_row *row, c
     return product;
 }
 
-/* Fills in the operators that the row covers, the first being `at`; false: it does not fit, `covered` (NULL: nothing)
- * has some. Roles that the layer lacks
- * are passed over (no dropout, no types), but of a next layer one must be there. */
+/* Fills in the operators that the row covers, the first being `at`; false: it does not fit, or `covered` (NULL: nothing
+ * is) has some. Roles that the layer lacks are passed over (no dropout, no types), but of a next layer one must be
+ * there.
+ */
 static bool row_covers(const struct graph *g, const struct plan_row *row, int at, const bool *covered,
                        struct group *out)
 {
