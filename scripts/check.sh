@@ -93,12 +93,8 @@ stage_sanitize() {
     local left_out='^page|^report|^results|^serve$|^quick$|^compilers|^cli_latency|^cli_mpi|^test_golden|^test_.*_(vulkan|opencl)|^test_(measure|roof|timer)_cpu'
     [ "${WHERRY_CHECK_ALL:-no}" = yes ] ||
         left_out="$left_out|^test_(rung_kept|rung_speed|bpe|tokenizer|tokenizer_parts|number|.*onednn)\$|^cli_(texts|words|escapes|train_bad|bench_train|heads|token_heads|kill)\$|^families\$|^test_(shards|async|sharing|trained|trainer|training|architectures)_reference\$"
-    # Without thread-local memory as a root: GCC 12's sanitizer guesses the size of an opened library's thread-local block
-    # (oneDNN's) by the block's address, and crashes while it reads what it guessed wrong. Fewer roots hide no leak; what
-    # libraries keep only there is named.
     UBSAN_OPTIONS=print_stacktrace=1 VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent \
-        OCL_ICD_VENDORS=/nonexistent ASAN_OPTIONS=detect_leaks=1 \
-        LSAN_OPTIONS="use_tls=0:print_suppressions=0:suppressions=$PWD/tests/leaks.txt" WHERRY_TEST_DEVICES="reference cpu" \
+        OCL_ICD_VENDORS=/nonexistent ASAN_OPTIONS=detect_leaks=1 WHERRY_TEST_DEVICES="reference cpu" \
         WHERRY_TEST_SHAPES="tiny odd unaligned-heads" \
         quietly sanitize ctest --preset sanitize -LE sweep -E "$left_out"
     grep 'tests passed' build/sanitize.log
