@@ -45,6 +45,19 @@
 
 #include "heads.h"
 
+#ifndef ROTARY
+#define ROTARY ROTARY_NONE
+#endif
+#if ROTARY != ROTARY_NONE
+#define ARGUMENT_TURN , INPUT_OF(uint, turn_positions), INPUT_OF(float, turn)
+#define BEGIN_TURN                                                                                                     \
+    BEGIN_OF(uint, turn_positions);                                                                                    \
+    BEGIN_OF(float, turn)
+#else
+#define ARGUMENT_TURN
+#define BEGIN_TURN
+#endif
+
 #if LSE == LSE_WRITE
 #define ARGUMENT_LSE , OUTPUT_OF(float, lse)
 #define BEGIN_LSE BEGIN_OUTPUT_OF(float, lse)
@@ -95,7 +108,7 @@
 #define BEGIN_PARTIALS BEGIN_OUTPUT_OF(float, partials)
 #endif
 #define ATTENTION_BACKWARD_ARGUMENTS                                                                                   \
-    OPERANDS ARGUMENT_DISTANCES, INPUT_OF(float, lse) ARGUMENT_RELATIVE, INPUT_OF(float, delta),                       \
+    OPERANDS ARGUMENT_TURN ARGUMENT_DISTANCES, INPUT_OF(float, lse) ARGUMENT_RELATIVE, INPUT_OF(float, delta),                       \
         INPUT(gradient) ARGUMENT_PARTIALS, OUTPUT(y) ARGUMENT_SITE
 #define BEGIN_ATTENTION_BACKWARD                                                                                       \
     BEGIN_OPERANDS;                                                                                                    \
@@ -103,6 +116,7 @@
     BEGIN_OF(float, delta);                                                                                            \
     BEGIN(gradient);                                                                                                   \
     BEGIN_PARTIALS;                                                                                                    \
+    BEGIN_TURN;                                                                                                        \
     BEGIN_RELATIVE;                                                                                                    \
     BEGIN_DISTANCES;                                                                                                   \
     BEGIN_OUTPUT(y)

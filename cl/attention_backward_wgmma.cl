@@ -99,11 +99,41 @@ INLINE bool step_ends(const uint key0, const uint step, const uint length)
     return key0 + PARTS * TILE_KEYS >= (MASKED ? (end + TILE_KEYS - 1) / TILE_KEYS * TILE_KEYS : length);
 }
 
+#if ROTARY != ROTARY_NONE
+/* A warpgroup's sums, 64 rows x HEAD_DIM, turned back by the angles of their tokens, of which the first is `first` and
+ * there are `count`. */
+INLINE void turn_rows(float *sum, __global const uint *positions, __global const float *angles, const uint first,
+                      const uint count)
+{
+    const uint lane = local_number() % 32, row = local_number() % WARPGROUP / 32 * 16 + lane / 4;
+    UNROLL
+    for (uint h = 0; h < 2; h++) {
+        if (row + 8 * h >= count) continue;
+        __global const float2 *const turn =
+            (__global const float2 *)(angles + positions[first + row + 8 * h] * HEAD_DIM + lane % 4 * 2);
+        UNROLL
+        for (uint j = 0; j < HEAD_DIM / 8; j++) {
+            const float2 angle = turn[j * 4];
+            const float x = sum[j * 4 + h * 2], y = sum[j * 4 + h * 2 + 1];
+            sum[j * 4 + h * 2] = fma(y, angle.y, x * angle.x);
+            sum[j * 4 + h * 2 + 1] = fma(-x, angle.y, y * angle.x);
+        }
+    }
+}
+#define TURN_ROWS(sum, first, count) turn_rows(sum, turn_positions, turn, first, count)
+#define PARAMETERS_TURN , __global const uint *turn_positions, __global const float *turn
+#define GIVE_TURN , turn_positions, turn
+#else
+#define TURN_ROWS(sum, first, count)
+#define PARAMETERS_TURN
+#define GIVE_TURN
+#endif
+
 /* Adds a warpgroup's 64 queries x HEAD_DIM channels, of its 64 keys, to those of the part's keys before; `count` such
  * sums of other queries, keys and heads came before. The last go to the partial sums, or are the gradient. */
 INLINE void add_queries(__local float4 *query_sums, const uint added, const uint count, const uint step, float *sum,
                         const bool begin, const bool end, const struct place at, __global float *partials,
-                        __global storage *y)
+                        __global storage *y PARAMETERS_TURN)
 {
     const uint lane = local_number() % 32;
     const uint row = step * TILE_QUERIES + local_number() % WARPGROUP / 32 * 16 + lane / 4;
@@ -116,15 +146,6 @@ INLINE void add_queries(__local float4 *query_sums, const uint added, const uint
                                                               GRADIENT_STRIDE +
                                                           at.head * HEAD_DIM + lane % 4 * 2));
     const bool there0 = row < at.length, there1 = row + 8 < at.length;
-#endif
-#if QUERY_ROWS == 0
-    /* The sums of the tiles before are on their way while the first warpgroup's are waited for. */
-    float2 earlier[QUERY_SUMS / 2];
-    UNROLL
-    for (uint i = 0; i < QUERY_SUMS / 2; i++) {
-        earlier[i] = (float2)(0.0f);
-        if (second && !begin && (i % 2 ? there1 : there0)) earlier[i] = to[i % 2 * 4 * GRADIENT_STRIDE + i / 2 * 4];
-    }
 #endif
     if (second) mbarrier_wait(added + count % ADDED * 8, count / ADDED % 2);
     if (QUERY_ROWS > 0 ? second || !begin : second) {
@@ -147,15 +168,19 @@ INLINE void add_queries(__local float4 *query_sums, const uint added, const uint
 #ifndef NO_PARTIALS
     UNROLL
     for (uint i = 0; i < QUERY_SUMS / 2; i++) {
-        float2 all = (float2)(sum[i * 2], sum[i * 2 + 1]) * KEPT_SCALE;
-#if QUERY_ROWS == 0
-        all += earlier[i];
-#endif
-        if (i % 2 ? there1 : there0) to[i % 2 * 4 * GRADIENT_STRIDE + i / 2 * 4] = all;
+        const float2 all = (float2)(sum[i * 2], sum[i * 2 + 1]) * KEPT_SCALE;
+        __global float2 *const place = to + (i % 2 * 4 * GRADIENT_STRIDE + i / 2 * 4);
+        if (i % 2 ? there1 : there0) {
+            if (QUERY_ROWS > 0 || begin)
+                *place = all;
+            else
+                add_pair(place, all);
+        }
     }
 #else
     const float scale = as_float((uint)SCALE) * KEPT_SCALE;
     const uint row0 = step * TILE_QUERIES;
+    TURN_ROWS(sum, at.first + row0, at.length - row0);
     store_rows(y + (X_OFFSET + (size_t)(at.first + row0) * X_STRIDE + HEAD_AT(at.head, X_STRIDE)), X_STRIDE,
                at.length - row0, sum, scale, scale);
 #endif
@@ -421,7 +446,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 warp_arrive(free + 8 * stage);
                 barrier_named(1 + group, WARPGROUP); /* all warps' products have read the scores' gradients */
                 add_queries(query_sums, added, count, step, query_sum, step_begins(key0, step),
-                            step_ends(key0, step, at.length), at, partials, y);
+                            step_ends(key0, step, at.length), at, partials, y GIVE_TURN);
                 WGMMA_WAIT(0, 32, score);
                 WGMMA_WAIT(0, 32, change);
                 count++;
@@ -433,6 +458,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             const uint there = keys > group * 64 ? keys - group * 64 : 0;
             const size_t token = at.first + key0 + group * 64;
             const float key_scale = as_float((uint)SCALE) * KEPT_SCALE;
+            TURN_ROWS(key_sum, at.first + key0 + group * 64, there);
             store_rows(y + (W_OFFSET + token * W_STRIDE + HEAD_AT(at.head, W_STRIDE)), W_STRIDE, there, key_sum,
                        key_scale,
                        key_scale);

@@ -1,6 +1,7 @@
 /* Gradient of attention's queries: the sum over the parts of what attention_backward left, y[j] = SCALE * (sum over
  * parts of partials[part][j]). A part of whose tiles of keys none met the query's step has nothing of it. A
- * work-item has ACCESS elements and adds the parts in the order of their first tiles that did. */
+ * work-item has ACCESS elements and adds the parts in the order of their first tiles that did. ROTARY: sums are turned
+ * back by their tokens' angles; then ACCESS is a multiple of 2. */
 #include "common.h"
 
 #ifndef HEADS
@@ -30,12 +31,24 @@
 #ifndef TILE_N
 #define TILE_N 32 /* queries of a step */
 #endif
+#ifndef N
+#define N (HEADS * HEAD_DIM)
+#endif
+#ifndef ROTARY
+#define ROTARY ROTARY_NONE
+#endif
 #include "masked.h"
+#if ROTARY != ROTARY_NONE
+#include "rotary.h"
+#define ARGUMENT_TURN , INPUT_OF(uint, turn_positions), INPUT_OF(float, turn)
+#else
+#define ARGUMENT_TURN
+#endif
 
 #define ROW (HEADS * HEAD_DIM)
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void
-attention_dq(BATCH_ARGUMENT, INPUT_OF(float, partials), OUTPUT(y))
+attention_dq(BATCH_ARGUMENT ARGUMENT_TURN, INPUT_OF(float, partials), OUTPUT(y))
 {
     BEGIN_OF(uint, batch);
     BEGIN_OF(float, partials);
@@ -61,6 +74,13 @@ attention_dq(BATCH_ARGUMENT, INPUT_OF(float, partials), OUTPUT(y))
         }
         UNROLL
         for (uint c = 0; c < ACCESS; c++) sum[c] *= as_float((uint)SCALE);
+#if ROTARY != ROTARY_NONE
+        BEGIN_OF(uint, turn_positions);
+        BEGIN_OF(float, turn);
+        float angles[ACCESS];
+        LOAD_FLOATS(turn, turn_positions[token] * HEAD_DIM + at % HEAD_DIM, angles);
+        rotary_turn(sum, angles, ACCESS);
+#endif
         const uint column =
             QKV_INTERLEAVED ? HEAD_AT(at % ROW / HEAD_DIM, X_STRIDE) + at % HEAD_DIM : at % ROW;
         STORE_ACCESS(y, X_OFFSET + token * X_STRIDE + column, sum);

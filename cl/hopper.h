@@ -42,6 +42,13 @@ static inline void load_shared_by_device(float *v, __global const void *from)
                  : "memory");
 }
 
+/* Adds two floats to those on 8 bytes in memory, and waits for nothing: the cache adds them. What one work-item adds to
+ * a place, and has stored there before, comes in its own order. */
+static inline void add_pair(__global float2 *to, const float2 v)
+{
+    asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(v.x), "f"(v.y) : "memory");
+}
+
 /* 2^x; results below the smallest normal number become 0. */
 static inline float exp2_fast(const float x)
 {

@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 /* Gradient of attention's queries: the sum over the parts of what attention_backward left, y[j] = SCALE * (sum over
  * parts of partials[part][j]). A part of whose tiles of keys none met the query's step has nothing of it. A
- * work-item has ACCESS elements and adds the parts in the order of their first tiles that did. Twin of
- * cl/attention_dq.cl. */
+ * work-item has ACCESS elements and adds the parts in the order of their first tiles that did. ROTARY: sums are turned
+ * back by their tokens' angles; then ACCESS is a multiple of 2. Twin of cl/attention_dq.cl. */
 #include "common.glsl"
 
 layout(constant_id = CONST_HEADS) const uint HEADS = 1;
@@ -15,12 +15,18 @@ layout(constant_id = CONST_X_OFFSET) const uint X_OFFSET = 0;
 layout(constant_id = CONST_PARTS) const uint PARTS = 1;
 layout(constant_id = CONST_TILE_M) const uint TILE_M = 32; /* keys of a tile */
 layout(constant_id = CONST_TILE_N) const uint TILE_N = 32; /* queries of a step */
+layout(constant_id = CONST_N) const uint N = 32;
+layout(constant_id = CONST_ROTARY) const uint ROTARY = ROTARY_NONE;
 
 #include "masked.glsl"
+#include "rotary.glsl"
 
 #define ROW (HEADS * HEAD_DIM)
 
 INPUT_OF(SLOT_BATCH, uint, batch);
+INPUT_OF(SLOT_TURN_POSITIONS, uint, turn_positions);
+INPUT_OF(SLOT_TURN, float, turn);
+INPUT_OF(SLOT_TURN, vec4, turn_quads);
 INPUT_OF(SLOT_PARTIALS, float, partials);
 INPUT_OF(SLOT_PARTIALS, vec4, partials_quads);
 OUTPUT(SLOT_Y, y);
@@ -48,6 +54,11 @@ void main()
         }
         UNROLL
         for (uint c = 0; c < VECTOR; c++) sum[c] *= uintBitsToFloat(SCALE);
+        if (ROTARY != ROTARY_NONE) {
+            float angles[VECTOR];
+            LOAD_FLOATS(turn, turn_positions[token] * HEAD_DIM + at % HEAD_DIM, angles);
+            ROTARY_TURN(sum, angles, VECTOR)
+        }
         const uint column = QKV_INTERLEAVED != 0 ? HEAD_AT(at % ROW / HEAD_DIM, X_STRIDE) + at % HEAD_DIM : at % ROW;
         STORE_ACCESS(y, X_OFFSET + token * X_STRIDE + column, sum);
     }

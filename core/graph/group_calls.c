@@ -44,6 +44,8 @@ static bool add_input(const struct graph *g, const struct group *group, const st
     if (op->kind == &kind_contract && slot == SLOT_W && call_add(call, SLOT_V, false, tensor)) return true;
     if (op->kind == &kind_contract && slot == SLOT_W && call_add(call, SLOT_EXTRA, false, tensor)) return true;
     if (op->kind == &kind_contract && slot == SLOT_X && call_add(call, SLOT_GRADIENT, false, tensor)) return true;
+    if (slot == SLOT_POSITIONS && call_add(call, SLOT_TURN_POSITIONS, false, tensor)) return true;
+    if (slot == SLOT_POSITION && call_add(call, SLOT_TURN, false, tensor)) return true;
     return fail(e, WHERRY_STATUS_UNSUPPORTED, "%s: two inputs of %s want the same argument slot %d", group->name,
                 op->name, slot);
 }
@@ -169,7 +171,7 @@ static void set_order(const struct graph *g, const struct group *group, struct c
 static void split_attention(struct call calls[GROUP_MAX_CALLS], int *count)
 {
     static const uint8_t shared[] = {CONST_HEADS, CONST_HEAD_DIM, CONST_SCALE, CONST_X_STRIDE, CONST_X_OFFSET};
-    static const uint8_t others[] = {CONST_QKV_INTERLEAVED, CONST_BEFORE, CONST_AFTER};
+    static const uint8_t others[] = {CONST_QKV_INTERLEAVED, CONST_BEFORE, CONST_AFTER, CONST_ROTARY};
     struct call *first = &calls[0], *second = &calls[1];
     if (strcmp(first->kernel, "attention_backward")) return;
     memset(second, 0, sizeof *second);
@@ -180,8 +182,11 @@ static void split_attention(struct call calls[GROUP_MAX_CALLS], int *count)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (call_get(first, others[i], 0)) call_set(second, others[i], call_get(first, others[i], 0));
     call_set(second, CONST_N, call_get(first, CONST_HEADS, 1) * call_get(first, CONST_HEAD_DIM, 1));
-    for (int i = 0; i < first->n_arguments; i++)
-        if (first->arguments[i].slot == SLOT_Y) call_add(second, SLOT_Y, true, first->arguments[i].tensor);
+    for (int i = 0; i < first->n_arguments; i++) {
+        const struct call_argument *a = &first->arguments[i];
+        if (a->slot == SLOT_Y || a->slot == SLOT_TURN_POSITIONS || a->slot == SLOT_TURN)
+            call_add(second, a->slot, a->written, a->tensor);
+    }
     call_add(first, SLOT_PARTIALS, true, TENSOR_SCRATCH);
     call_add(second, SLOT_PARTIALS, false, TENSOR_SCRATCH);
     *count = 2;

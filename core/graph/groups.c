@@ -153,14 +153,26 @@ static bool op_reads_of(const struct graph *g, int o, int maker)
     return false;
 }
 
-/* Whether an operator reads a tensor of which the group makes slices: others may make the rest. */
+/* Whether an operator outside makes a slice of this tensor. */
+static bool made_outside(const struct graph *g, int tensor, const struct group *group)
+{
+    for (int o = 0; o < g->n_ops; o++)
+        for (int k = 0; k < OP_MAX_OUT && !group_has(group, o); k++) {
+            int out = g->ops[o].out[k];
+            if (out >= 0 && out != tensor && tensor_owner(g, out) == tensor) return true;
+        }
+    return false;
+}
+
+/* Whether an operator reads a tensor of which the group makes slices, and others the rest. */
 static bool reads_slices(const struct graph *g, int o, const struct group *group)
 {
     for (int i = 0; i < OP_MAX_IN; i++)
         for (int m = 0; m < group->count; m++)
             for (int k = 0; k < OP_MAX_OUT; k++) {
                 int in = g->ops[o].in[i], out = g->ops[group->ops[m]].out[k];
-                if (in >= 0 && out >= 0 && in != out && tensor_owner(g, out) == in) return true;
+                if (in >= 0 && out >= 0 && in != out && tensor_owner(g, out) == in && made_outside(g, in, group))
+                    return true;
             }
     return false;
 }

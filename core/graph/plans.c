@@ -143,6 +143,7 @@ static const struct plan_row flash[] = {
     {"lnb1",             "layernorm_backward", LAUNCH_PARTS,      {NORM1_DW, NORM1_DX, RESIDUAL_DX}, NORM_PRE}, /* the first layer */
     {"out_dx",           "gemm",               LAUNCH_TILES,      {OUT_DX, ATTENTION_DELTA}, .optional = true}, /* where its tiles have whole heads */
     {"attention_dx",     "attention_backward", LAUNCH_SEQUENCES,  {SCORES_RECOMPUTE, SCORES_BIAS_RECOMPUTE, SOFTMAX_RECOMPUTE, ATTENTION_DROPOUT_RECOMPUTE, CONTEXT_DX1, CONTEXT_DX2, ATTENTION_DROPOUT_DX, SOFTMAX_DX, SCORES_BIAS_SUMS, SCORES_DX1, SCORES_DX2}},
+    {"attention_dx",     "attention_backward", LAUNCH_SEQUENCES,  {SCORES_RECOMPUTE, SCORES_BIAS_RECOMPUTE, SOFTMAX_RECOMPUTE, ATTENTION_DROPOUT_RECOMPUTE, CONTEXT_DX1, CONTEXT_DX2, ATTENTION_DROPOUT_DX, SOFTMAX_DX, SCORES_BIAS_SUMS, SCORES_DX1, SCORES_DX2, ROTARY_DX}, .optional = true}, /* where it turns them back */
     {"qkv_dx",           "gemm",               LAUNCH_TILES,      {QKV_DX, RESIDUAL_DX}, NORM_POST},
     {"qkv_dx",           "gemm",               LAUNCH_TILES,      {QKV_DX, QKV_ADD}},
     {"qkv_dw",           "gemm",               LAUNCH_TILES,      {QKV_DW, QKV_BIAS_DW}, .optional = true}, /* the same operand, read once */

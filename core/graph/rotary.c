@@ -111,13 +111,13 @@ REFERENCE(reference_rotary) { return turn(g, o, b, v, 1, e); }
 
 REFERENCE(reference_rotary_dx) { return turn(g, o, b, v, -1, e); }
 
-/* In a group with norms of heads a row of the kernel is a head. */
+/* In a group with norms of heads a row of the kernel is a head; one with attention knows the heads by itself. */
 static void set_rotary(const struct graph *g, const struct group *group, const struct op *o, struct call *call,
                        uint32_t sense)
 {
     call_set(call, CONST_ROTARY, sense);
     for (int i = 0; i < group->count; i++)
-        if (g->ops[group->ops[i]].role == HEADS_NORM) return;
+        if (g->ops[group->ops[i]].role == HEADS_NORM || !strcmp(group->kernel, "attention_backward")) return;
     call_set(call, CONST_N, tensor_row_length(g, o->out[0]));
     call_set(call, CONST_ROWS, dims_rows(g->tensors[o->out[0]].dims));
     call_set(call, CONST_HEAD_DIM, g->dims.of['p']);

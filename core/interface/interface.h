@@ -35,6 +35,8 @@
           pass [parts][tokens][HEADS * HEAD_DIM] */
 #define SLOT_ANGLES 12  /* float [tokens][HEAD_DIM]: cosine and sine of each pair of channels of a token */
 #define SLOT_EXTRA 13   /* a third output, or a further operand; of losses float [rows][targets + 1] */
+#define SLOT_TURN_POSITIONS 4 /* attention's gradients have POSITIONS here, */
+#define SLOT_TURN 5           /* and POSITION, the angles */
 #define SLOT_RELATIVE 9 /* [buckets][HEADS]: what is added to a score after SCALE, by the distance of its key */
 /* Of mixtures of experts SLOT_DELTA is float [tokens][CHOSEN], weights of experts or their gradients; SLOT_IDS uint
  * [tokens][CHOSEN], numbers of experts, or in products what SLOT_POSITIONS is for dispatch: uint [EXPERTS], ends of

@@ -56,7 +56,7 @@ uint64_t angle_rows_of(const struct count *c)
 {
     for (int i = 0; i < c->call->n_arguments; i++) {
         const struct call_argument *a = &c->call->arguments[i];
-        if (a->slot == SLOT_POSITIONS && c->graph->tensors[a->tensor].data == BATCH_ANGLES && c->batch->offsets)
+        if (a->tensor >= 0 && c->graph->tensors[a->tensor].data == BATCH_ANGLES && c->batch->offsets)
             return rotary_rows_count(c->graph->rotary_trained, c->batch->sequences, c->batch->offsets);
     }
     return c->batch->longest;
@@ -73,6 +73,17 @@ static void reads_angles(struct count *c, uint64_t rows, uint64_t n)
     reads(c, SLOT_POSITION, angles);
     reads_again(c, SLOT_POSITION, angles - rows * dim, dim * sizeof(float));
     if (rows) reads_again(c, SLOT_POSITION, (rows - angle_rows_of(c)) * dim, angle_rows_of(c) * count_row_bytes(c));
+}
+
+void reads_turn(struct count *c, uint64_t heads, uint64_t sharers)
+{
+    uint64_t rows = c->words[HEADER_TOKENS], dim = get(c, CONST_HEAD_DIM, 2), row = dim * sizeof(float);
+    if (!get(c, CONST_ROTARY, ROTARY_NONE) || !rows) return;
+    reads(c, SLOT_TURN_POSITIONS, rows * heads * sharers);
+    reads_again(c, SLOT_TURN_POSITIONS, rows * (heads * sharers - 1), row);
+    reads(c, SLOT_TURN, rows * heads * dim);
+    reads_again(c, SLOT_TURN, rows * (heads - 1) * dim, c->batch->longest * row);
+    reads_again(c, SLOT_TURN, (rows - angle_rows_of(c)) * dim, angle_rows_of(c) * count_row_bytes(c));
 }
 
 /* Where a bias is a row's, all who have eight results of it load it. The tokens that wide accesses reach after a

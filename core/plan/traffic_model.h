@@ -3,6 +3,8 @@
 #ifndef WHERRY_PLAN_TRAFFIC_MODEL_H
 #define WHERRY_PLAN_TRAFFIC_MODEL_H
 
+#include <string.h>
+
 #include "base/round.h"
 #include "graph/call.h"
 #include "graph/graph.h"
@@ -34,10 +36,12 @@ static inline uint64_t element_of(const struct count *c, uint8_t slot)
 {
     for (int i = 0; i < c->call->n_arguments; i++) {
         const struct call_argument *a = &c->call->arguments[i];
-        /* LSE, DELTA and PARTIALS have the lists' slots. */
+        /* LSE, DELTA and PARTIALS have the lists' slots; attention has lists and angles in others. */
+        bool turns = call_get(c->call, CONST_ROTARY, ROTARY_NONE),
+             attention = !strncmp(c->call->kernel, "attention", 9);
         bool words = slot == SLOT_IDS || slot == SLOT_POSITIONS || slot == SLOT_TYPES || a->tensor == TENSOR_SCRATCH ||
                      (slot == SLOT_DISTANCES && call_get(c->call, CONST_RELATIVE, 0)) ||
-                     (slot == SLOT_POSITION && call_get(c->call, CONST_ROTARY, ROTARY_NONE));
+                     (turns && (attention ? slot == SLOT_TURN_POSITIONS || slot == SLOT_TURN : slot == SLOT_POSITION));
         if (a->slot == slot && slot == SLOT_W && call_get(c->call, CONST_SCALES, 0)) return 1;
         if (a->slot == slot) return words ? 4 : c->storage;
     }
@@ -133,6 +137,9 @@ static inline uint64_t teams_of(const struct count *c) { return get(c, CONST_LOC
 
 /* Rows of a table of angles that the tokens' positions name, or those of a table that the batch's lengths made. */
 uint64_t angle_rows_of(const struct count *c);
+
+/* Gradients turned back: of each token so many heads' rows, of each of which `sharers` work-items read the position. */
+void reads_turn(struct count *c, uint64_t heads, uint64_t sharers);
 
 /* Ends of experts' rows that `tiles` look at, one after the other, until they have found their own rows: with
  * `of_each` tiles for each of the `with_rows` first experts. Those that find none have looked at all. */

@@ -318,6 +318,14 @@ static void run_add(const struct instruction *i, uint64_t *v)
     put(i, v, 0, before);
 }
 
+static void run_add_floats(const struct instruction *i, uint64_t *v)
+{
+    float *at = (float *)(uintptr_t)get(i, v, 0);
+    if ((uintptr_t)at % 8 || !memory_holds(at, 8))
+        machine_fail("%s to %p, which is in no buffer or no multiple of 8", i->name, (void *)at);
+    for (int w = 0; w < 2; w++) at[w] += to_float(get32(i, v, 1 + w));
+}
+
 /* ---- copies ---- */
 
 static void copy_make(const struct copy *c)
@@ -655,6 +663,7 @@ static const struct known {
     {"shfl.sync.idx.b32", run_shuffle_from, false},
     {"fence.acq_rel.gpu", run_nothing, false},
     {"atom.relaxed.gpu.global.add.u32", run_add, false},
+    {"red.relaxed.gpu.global.add.v2.f32", run_add_floats, false},
     {"ld.relaxed.gpu.global.v4.f32", run_load, false},
     {"bar.warp.sync", run_warp, false},
     {"bar.sync", run_barrier, false},

@@ -264,6 +264,7 @@ static void count_dq(struct count *c)
               row * parts_walked(c, length, get(c, CONST_TILE_M, 32), get(c, CONST_TILE_N, 32), parts));
         writes(c, SLOT_Y, length * row);
     }
+    reads_turn(c, get(c, CONST_HEADS, 1), get(c, CONST_HEAD_DIM, 32) / access_of(c));
 }
 
 const struct variant variant_attention = {
@@ -303,7 +304,7 @@ const struct variant variant_attention_dq = {
     .kernel = "attention_dq",
     .name = "attention_dq",
     .takes = {CONST_N, CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_X_STRIDE, CONST_X_OFFSET, CONST_BEFORE,
-              CONST_AFTER},
+              CONST_AFTER, CONST_ROTARY},
     .why = "the parts that attention_backward made",
     .size = size_dq,
     .count = count_dq,

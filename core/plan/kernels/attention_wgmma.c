@@ -202,6 +202,7 @@ static void count_backward(struct count *c)
         if (get(c, CONST_RELATIVE, 0)) reads(c, SLOT_RELATIVE, heads * (5 * TILE_KEYS - 1));
         writes(c, SLOT_DISTANCES, 2 * length * heads);
     }
+    reads_turn(c, heads * (whole ? 2 : 1), 4); /* keys, and queries that are whole: four work-items have a row */
 }
 
 const struct variant variant_attention_wgmma = {
@@ -222,9 +223,10 @@ const struct variant variant_attention_backward_wgmma = {
     .kernel = "attention_backward",
     .name = "attention_backward_wgmma",
     .rung = RUNG_WGMMA,
-    .takes = {CONST_HEADS, CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED, CONST_X_STRIDE, CONST_X_OFFSET,
-              CONST_W_STRIDE, CONST_W_OFFSET, CONST_V_STRIDE, CONST_V_OFFSET, CONST_Y_STRIDE, CONST_Y_OFFSET,
-              CONST_DROPOUT, CONST_LSE, CONST_DELTA, CONST_RELATIVE, CONST_BEFORE, CONST_AFTER, CONST_ALIBI},
+    .takes = {CONST_HEADS,    CONST_HEAD_DIM, CONST_QKV_INTERLEAVED, CONST_BATCHED,  CONST_X_STRIDE,
+              CONST_X_OFFSET, CONST_W_STRIDE, CONST_W_OFFSET,        CONST_V_STRIDE, CONST_V_OFFSET,
+              CONST_Y_STRIDE, CONST_Y_OFFSET, CONST_DROPOUT,         CONST_LSE,      CONST_DELTA,
+              CONST_RELATIVE, CONST_BEFORE,   CONST_AFTER,           CONST_ALIBI,    CONST_ROTARY},
     .why = "Hopper's tensor cores make all five products, and dropout's bits beside them",
     .fits = fits_backward,
     .size = size_backward,
