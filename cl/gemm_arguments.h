@@ -57,6 +57,12 @@
 #ifndef NORM_Y
 #define NORM_Y 0
 #endif
+#ifndef MOMENTS
+#define MOMENTS MOMENTS_NONE
+#endif
+#ifndef RMS
+#define RMS RMS_NONE
+#endif
 #ifndef EPSILON
 #define EPSILON 0x2b8cbcccu /* 1e-12 */
 #endif
@@ -124,6 +130,14 @@
 #define BEGIN_NORM                                                                                                     \
     BEGIN(gamma);                                                                                                      \
     BEGIN(beta)
+#elif MOMENTS == MOMENTS_READ
+#define ARGUMENT_NORM , INPUT(gamma), INPUT_OF(float, moments)
+#define BEGIN_NORM                                                                                                     \
+    BEGIN(gamma);                                                                                                      \
+    BEGIN_OF(float, moments)
+#elif MOMENTS == MOMENTS_WRITTEN
+#define ARGUMENT_NORM , OUTPUT_OF(float, moments)
+#define BEGIN_NORM BEGIN_OUTPUT_OF(float, moments)
 #else
 #define ARGUMENT_NORM
 #define BEGIN_NORM

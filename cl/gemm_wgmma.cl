@@ -24,6 +24,10 @@
  * Sums in parts, of the batch's rows or of K, stay f32 and go to memory straight from registers; the last of a tile's
  * work-groups adds them, by the warps that multiplied (parts.h), and there are no epilogue warps.
  *
+ * With MOMENTS rows of the result get the moments that a norm after it wants, or rows of x were never normalized: gamma
+ * and x's mean are in w, and the epilogue multiplies each row by what is left of the norm, a factor
+ * (gemm_wgmma_moments.h).
+ *
  * With NORM_Y a tile holds whole rows of the result, and what makes it normalizes them: with a bias and a residual
  * only. Two warpgroups then multiply the same 64 rows, each by half of the columns.
  *
@@ -111,12 +115,6 @@
 #define SUM_BYTES (TILE_M * TILE_N * 2)
 #endif
 
-/* Row tiles that neighbours walk through before the next column tile: what runs at the same time shares both operands.
- */
-#ifndef RASTER
-#define RASTER 8
-#endif
-
 /* The epilogue: a work-item takes 8 columns, a warp in one step as many rows as that gives, and twice: what one row waits
  * for, the other does not. Where columns are summed, a warp's steps of 8 rows make one sum. A row that is normalized has
  * at most 16 lanes, and each of them OWN times 8 columns. */
@@ -142,7 +140,12 @@
 #define ONES_BYTES (OPERAND_SUMS ? 8 * DEPTH * 2 : 0)
 
 #define SHARED_BYTES 232448
+/* Factors of two tiles' rows, then moments of the next one's; or sums of columns. */
+#if MOMENTS == MOMENTS_READ
+#define FLOAT_BYTES (2 * TILE_M * 4 + MOMENTS_BYTES)
+#else
 #define FLOAT_BYTES (COLUMN_TOTALS ? TILE_M / GROUP_ROWS * AT_ONCE * TILE_N * 4 : 0)
+#endif
 #define STAGES_FIT ((SHARED_BYTES - 1024 - SUM_BYTES - FLOAT_BYTES - ONES_BYTES) / STAGE_BYTES)
 #define STAGES (STAGES_FIT < 8 ? STAGES_FIT : 8)
 
@@ -150,8 +153,8 @@
  * barriers are multiples of 1024 long. */
 #define SUMS_AT (STAGES * STAGE_BYTES)
 #define ONES_AT (SUMS_AT + SUM_BYTES)
-#define TOTALS_AT (ONES_AT + ONES_BYTES)
-#define BARRIERS_AT (TOTALS_AT + FLOAT_BYTES)
+#define FLOATS_AT (ONES_AT + ONES_BYTES)
+#define BARRIERS_AT (FLOATS_AT + FLOAT_BYTES)
 #define PLACE_BYTES (BARRIERS_AT + (2 * STAGES + 2) * 8)
 
 /* Warps that finish: the last ones. The first of the two warpgroups that don't multiply has the one that loads. Those
@@ -188,57 +191,7 @@
 #include "parts.h"
 #endif
 
-struct place {
-    uint row, column, part;
-};
-
-INLINE struct place place_of(uint tile, const uint row_tiles, const uint column_tiles)
-{
-    struct place p = {0, 0, 0};
-#if PARTS
-    p.part = tile / (row_tiles * column_tiles);
-    tile %= row_tiles * column_tiles;
-#endif
-    const uint band = tile / (RASTER * column_tiles), at = tile % (RASTER * column_tiles);
-    const uint wide = min((uint)RASTER, row_tiles - band * RASTER);
-    p.row = (band * RASTER + at % wide) * TILE_M;
-    p.column = at / wide * TILE_N;
-    return p;
-}
-
-/* How long sums are that have parts. */
-#define SUMMED(rows) (BATCH_K ? (rows) : K)
-
-/* Tiles of k in a tile's sums. */
-INLINE uint k_tiles_of(const struct place p, const uint rows)
-{
-#if PARTS
-    return (min((uint)PART_ROWS, SUMMED(rows) - p.part * PART_ROWS) + DEPTH - 1) / DEPTH;
-#elif BATCH_K
-    return (rows + DEPTH - 1) / DEPTH;
-#else
-    return (K + DEPTH - 1) / DEPTH;
-#endif
-}
-
-INLINE void load_stage(const uint to, __global const uchar *x_map, __global const uchar *w_map, const struct place p,
-                      const uint k, const uint barrier)
-{
-#if X_MAJOR
-    UNROLL for (uint c = 0; c < TILE_M / 64; c++)
-        tensor_load(to + c * BOX_BYTES, x_map, p.row + c * 64, k, barrier);
-#else
-    tensor_load(to, x_map, k, p.row, barrier);
-#endif
-#if W_MAJOR
-    UNROLL for (uint c = 0; c < TILE_N / 64; c++)
-        tensor_load(to + X_BYTES + c * BOX_BYTES, w_map, p.column + c * 64, k, barrier);
-#else
-    UNROLL for (uint n = 0; n < TILE_N; n += W_BOX_ROWS)
-        tensor_load(to + X_BYTES + n * (DEPTH * 2), w_map, k, p.column + n, barrier);
-#endif
-}
-
+#include "gemm_wgmma_tiles.h"
 #include "gemm_wgmma_epilogue.h"
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1)))
@@ -249,7 +202,7 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
     const uint stages_at = SHARED_ADDRESS(place), filled_at = stages_at + BARRIERS_AT, emptied_at = filled_at + STAGES * 8;
 #if !PARTS
     __local uchar *const sums = place + SUMS_AT;
-    __local float *const totals = (__local float *)(place + TOTALS_AT);
+    __local float *const floats = (__local float *)(place + FLOATS_AT);
     const uint sums_at = stages_at + SUMS_AT, given_at = emptied_at + STAGES * 8, taken_at = given_at + 8;
 #endif
 #if OPERAND_SUMS
@@ -278,6 +231,12 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
 #if NORM_Y
     t.gamma = gamma;
     t.beta = beta;
+#endif
+#if MOMENTS == MOMENTS_READ
+    t.gamma = gamma;
+    t.moments = moments;
+#elif MOMENTS == MOMENTS_WRITTEN
+    t.made_moments = moments;
 #endif
 #if READS_SAVED
     t.saved = saved;
@@ -466,15 +425,30 @@ void gemm_wgmma(PRODUCT_ARGUMENTS)
         turn = turns % 2;
     }
     const bool consumer = warpgroup < CONSUMERS;
+#if MOMENTS == MOMENTS_READ
+    /* Those that multiplied have numbers too large for a row. A condition on them would do the same, but ptxas then takes
+     * the loop that multiplies for divergent: 90 instructions a stage for 64. */
+    const uint number = item - FIRST_EPILOGUE_WARP * 32, copied_at = stages_at + FLOATS_AT + 2 * TILE_M * 4;
+    if (tile < tiles) copy_moments(copied_at, &t, place_of(tile, row_tiles, column_tiles).row, number);
+#endif
     for (bool dry = !consumer; tile < tiles;) {
         const bool last = tile + groups >= tiles;
         const uint worker = consumer ? of_all : of_all - FIRST_EPILOGUE_WARP + (last ? CONSUMERS * 4 : 0);
         const uint workers = EPILOGUE_WARPS + (last ? CONSUMERS * 4 : 0);
+        const struct place p = place_of(tile, row_tiles, column_tiles);
 #if NORM_Y
-        finish_normalized(&t, sums, place_of(tile, row_tiles, column_tiles), worker, workers, given_at, turn, dry);
+        finish_normalized(&t, sums, p, worker, workers, given_at, turn, dry);
 #else
-        finish(&t, sums, totals, place_of(tile, row_tiles, column_tiles), worker, workers, given_at, turn, last ? 1 : 2,
-               dry);
+        __local float *of_tile = floats;
+#if MOMENTS == MOMENTS_READ
+        of_tile += turn * TILE_M;
+        if (!dry) {
+            put_factor(of_tile, (__local const moments_type *)(floats + 2 * TILE_M), &t, p.row, number);
+            if (!last) copy_moments(copied_at, &t, place_of(tile + groups, row_tiles, column_tiles).row, number);
+            barrier_named(last ? 1 : 2, workers * 32);
+        }
+#endif
+        finish(&t, sums, of_tile, p, worker, workers, given_at, turn, last ? 1 : 2, dry);
 #endif
         if (!dry) {
             if (!last) mbarrier_arrive(taken_at);

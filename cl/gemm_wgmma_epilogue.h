@@ -70,7 +70,8 @@ INLINE void store_rows(__global storage *to, const uint stride, const uint row, 
 struct tensors {
     __global const storage *bias, *residual, *saved, *gamma, *beta;
     __global storage *y, *before;
-    __global float *partials, *delta;
+    __global float *partials, *delta, *made_moments;
+    __global const float *moments;
     __global const uint *positions;
     __global const float *position; /* their angles */
     uint4 key;                      /* dropout's */
@@ -189,7 +190,8 @@ INLINE uint row_of(const uint step, const uint lane)
 }
 
 /* The residual comes two steps ahead but beside dropout, whose words want the registers: 7 % of the product there. */
-#define RESIDUAL_EARLY (RESIDUAL && !DROPOUT)
+#define AHEAD (RESIDUAL && !DROPOUT ? 2 : 1)
+#define TURNS 1
 
 /* Of a warp's steps, groups of which are taken by the workers in turns. */
 INLINE bool closes(const uint step) { return step % GROUP_STEPS == GROUP_STEPS - 1; }
@@ -220,6 +222,7 @@ INLINE void fetch_saved(uint4 *raw, __global const storage *from, const uint row
 }
 
 #include "gemm_wgmma_gate.h"
+#include "gemm_wgmma_moments.h"
 
 #if ROTARY
 /* Positions of two rows' tokens. */
@@ -260,8 +263,9 @@ INLINE uint2 draw_block(const uint4 key, const uint token, const uint channel)
 
 /* Makes results of a tile's sums: by `workers` warps, of which this one is number `worker`, once `barrier` is after
  * phase `parity`; `dry`: nothing, by instructions that are fetched before they are needed. Which warp does what changes
- * no bit. Where columns are summed all meet at the barrier with number `meeting`. */
-INLINE void finish(const struct tensors *t, __local const uchar *sums, __local float *totals, const struct place p,
+ * no bit. Where columns are summed, in `floats`, all meet at the barrier with number `meeting`; where moments are read,
+ * the rows' factors are there. */
+INLINE void finish(const struct tensors *t, __local const uchar *sums, __local float *floats, const struct place p,
                    const uint worker, const uint workers, const uint barrier, const uint parity, const uint meeting,
                    const bool dry)
 {
@@ -298,12 +302,10 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, row, rows);
 #endif
 #if RESIDUAL
-    uint4 next_residual[2];
-    fetch_rows(next_residual, t->residual + begin, row, rows);
-#if RESIDUAL_EARLY
-    uint4 later_residual[2];
-    fetch_rows(later_residual, t->residual + begin, row_of(step_after(step, workers), lane), rows);
-#endif
+    uint4 residual[AHEAD][2];
+    uint asked = step; /* for whose residual comes next */
+    UNROLL for (uint i = 0; i < AHEAD; i++, asked = step_after(asked, workers))
+        fetch_rows(residual[i], t->residual + begin, row_of(asked, lane), rows);
 #endif
 #if ROTARY /* positions two steps ahead, for they tell where angles lie */
     const bool turns = rows != 0 && ROTARY_TURNS(column);
@@ -314,9 +316,13 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     FETCH_TURNS(next_turn, turns);
     fetch_positions(position, positions, row_of(step_after(step, workers), lane), rows);
 #endif
+#if MOMENTS == MOMENTS_WRITTEN
+    __global float *made = t->made_moments + (column / MOMENTS_STRIP * (ulong)t->row_end + p.row) * MOMENTS_EACH;
+#endif
     if (!dry) mbarrier_wait(barrier, parity);
-    ROLLED for (; step < STEPS;)
+    ROLLED for (; step < STEPS;) UNROLL for (uint i = 0; i < TURNS; i++)
     {
+        if (i > 0 && step >= STEPS) break;
         const uint next_step = step_after(step, workers), next_row = row_of(next_step, lane);
         uint4 raw[2];
         float v[2][8];
@@ -333,30 +339,32 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         UNROLL for (uint i = 0; i < 2 * SAVED_PIECES; i++) raw_saved[i] = next_saved[i];
         fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, next_row, rows);
 #endif
-#if RESIDUAL_EARLY || ROTARY
-        const uint later_row = row_of(step_after(next_step, workers), lane);
-#endif
 #if RESIDUAL
-        const uint4 raw_residual[2] = {next_residual[0], next_residual[1]};
-#if RESIDUAL_EARLY
-        UNROLL for (uint r = 0; r < 2; r++) next_residual[r] = later_residual[r];
-        fetch_rows(later_residual, t->residual + begin, later_row, rows);
-#else
-        fetch_rows(next_residual, t->residual + begin, next_row, rows);
-#endif
+        const uint4 raw_residual[2] = {residual[i][0], residual[i][1]};
+        UNROLL for (uint k = 0; k + TURNS < AHEAD; k++)
+        {
+            UNROLL for (uint r = 0; r < 2; r++) residual[k][r] = residual[k + 1][r];
+        }
+        fetch_rows(residual[i + AHEAD - TURNS], t->residual + begin, row_of(asked, lane), rows);
+        asked = step_after(asked, workers);
 #endif
 #if ROTARY
         const float4 turn[4] = {next_turn[0], next_turn[1], next_turn[2], next_turn[3]};
         FETCH_TURNS(next_turn, turns);
-        fetch_positions(position, positions, later_row, rows);
+        fetch_positions(position, positions, row_of(step_after(next_step, workers), lane), rows);
 #endif
         UNROLL for (uint r = 0; r < 2; r++)
         {
             unpack_vector(raw[r], v[r]);
+#if MOMENTS == MOMENTS_READ
+            const float scale = floats[row + r * APART];
+#else
+            const float scale = SCALE;
+#endif
 #if BIAS
-            UNROLL for (uint c = 0; c < 8; c++) v[r][c] = fma(v[r][c], SCALE, b[BATCH_N ? r : c]);
-#elif SCALED
-            UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= SCALE;
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] = fma(v[r][c], scale, b[BATCH_N ? r : c]);
+#elif SCALED || MOMENTS == MOMENTS_READ
+            UNROLL for (uint c = 0; c < 8; c++) v[r][c] *= scale;
 #endif
         }
 #if SUM && SUM != SUM_SLOPE && !OPERAND_SUMS
@@ -441,6 +449,9 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #if !MAKES_PAIRS
         const uint4 result[2] = {pack_last(v[0], raw_saved[0], drawn[0]), pack_last(v[1], raw_saved[1], drawn[1])};
         store_rows(to, Y_STRIDE, row, rows, columns, result);
+#if MOMENTS == MOMENTS_WRITTEN
+        write_moments(made, v, row, rows);
+#endif
 #endif
 #if SUM == SUM_SLOPE
         /* Dropped as the result is (PACKED_DROP). */
@@ -453,7 +464,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
 #if COLUMN_TOTALS
         if (closes(step)) {
             if (!dry && lane / UNITS < AT_ONCE) {
-                __local float *sum = totals + (step / GROUP_STEPS * AT_ONCE + lane / UNITS) * TILE_N + unit * 8;
+                __local float *sum = floats + (step / GROUP_STEPS * AT_ONCE + lane / UNITS) * TILE_N + unit * 8;
                 UNROLL for (uint c = 0; c < 8; c++) sum[c] = total[c];
             }
             UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
@@ -467,8 +478,8 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     /* All groups' sums, in their order whoever made them. */
     barrier_named(meeting, workers * 32);
     for (uint c = worker * 32 + lane; c < TILE_N && p.column + c < N; c += workers * 32) {
-        float sum = totals[c];
-        for (uint g = 1; g < TILE_M / GROUP_ROWS * AT_ONCE; g++) sum += totals[g * TILE_N + c];
+        float sum = floats[c];
+        for (uint g = 1; g < TILE_M / GROUP_ROWS * AT_ONCE; g++) sum += floats[g * TILE_N + c];
         t->partials[(ulong)(p.row / TILE_M) * N + p.column + c] = sum;
     }
     barrier_named(meeting, workers * 32); /* the sums' place may be used again */

@@ -32,6 +32,14 @@ INLINE uint shuffle_from(const uint value, const uint lane)
     return result;
 }
 
+/* The same of a float. */
+INLINE float shuffle_from_float(const float value, const uint lane)
+{
+    float result;
+    asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(result) : "f"(value), "r"(lane));
+    return result;
+}
+
 /* Over four neighbours: those that share a row of a product's sums. */
 INLINE float quad_max(const float v)
 {
@@ -126,5 +134,8 @@ INLINE void copy_async(const uint to, __global const void *from, const bool ther
 
 /* Copies since the last commit are one group; waiting leaves the newest `left` groups under way. What has come is seen
  * by others after a barrier. */
+/* 4 or 8 bytes on as many. */
+#define COPY_SMALL(to, from, bytes)                                                                                    \
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes) : "memory")
 INLINE void copy_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 #define COPY_WAIT(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")

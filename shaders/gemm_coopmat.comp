@@ -38,6 +38,10 @@
  *
  * DELTA: delta[r][h], the product of the results of a head with `saved`, where pieces have whole heads.
  *
+ * MOMENTS: rows of the result get the moments that a norm after it wants, by strips of MOMENTS_STRIP columns, which are one
+ * sub-group's; or rows of x were never normalized, and sums are multiplied by what is left of the norm, a factor for each
+ * row: gamma and x's mean are in w.
+ *
  * NORM: x are rows before a layernorm over K, done here by every work-group of a row, where one stage holds all of k;
  * the first of them stores what comes of it to `before`. */
 #include "product.glsl"
@@ -65,6 +69,8 @@ layout(constant_id = CONST_COLUMN_SUMS) const uint COLUMN_SUMS = 0;
 layout(constant_id = CONST_PART_ROWS) const uint PART_ROWS = 16;
 layout(constant_id = CONST_NORM) const uint NORM = 0;
 layout(constant_id = CONST_EPSILON) const uint EPSILON = 0x2b8cbcccu; /* 1e-12 */
+layout(constant_id = CONST_MOMENTS) const uint MOMENTS = MOMENTS_NONE;
+layout(constant_id = CONST_RMS) const uint RMS = RMS_NONE;
 
 /* Whether k is the slow dimension of an operand. */
 #define X_MAJOR (FORM == GEMM_TN)
@@ -103,6 +109,10 @@ INPUT(SLOT_SAVED, saved);
 INPUT_OF(SLOT_POSITIONS, uint, positions);
 INPUT_OF(SLOT_POSITION, vec4, position_quads);
 OUTPUT_OF(SLOT_DELTA, float, delta);
+INPUT_OF(SLOT_MOMENTS, float, moments);
+INPUT_OF(SLOT_MOMENTS, vec2, moments_pairs);
+OUTPUT_OF(SLOT_MOMENTS, float, made_moments);
+OUTPUT_OF(SLOT_MOMENTS, vec2, made_moments_pairs);
 layout(set = 0, binding = SLOT_PARTIALS) restrict writeonly buffer partials_pairs { vec4 partials_quads[]; };
 OUTPUT_OF(SLOT_PARTIALS, float, partials);
 OUTPUT(SLOT_Y, y);
@@ -117,8 +127,8 @@ OUTPUT(SLOT_SUM, before);
  * read a near-square piece of both operands, which the cache keeps. */
 #define RASTER 8
 
-/* After the stages, one vector for each work-item that normalizes. */
-#define STAGES_MORE (NORM != 0 ? LOCAL_SIZE : 0)
+/* After the stages, one vector for each work-item that normalizes; or the rows' factors. */
+#define STAGES_MORE (NORM != 0 ? LOCAL_SIZE : MOMENTS == MOMENTS_READ ? TILE_M / 4 : 0)
 #define WIDENS (SCALES != 0)
 #include "gemm_coopmat_tile.glsl"
 
@@ -167,6 +177,8 @@ void normalize_rows(const uint row0, const uint row_end, const uint column0)
     }
     barrier();
 }
+
+#include "moments.glsl"
 
 /* Eight elements of a row from `at` on, a multiple of 8; those from `column` on, of which the last may have no row of
  * the batch. */
@@ -328,6 +340,7 @@ void main()
 
     uint at = 0;
     if (begin < depth) fetch_stage(begin, depth, row0, row_end, column0, column_end);
+    if (MOMENTS == MOMENTS_READ) put_factors(row0, row_end);
     if (STAGES > 1) {
         put_stage(0, begin, depth);
         barrier();
@@ -390,12 +403,17 @@ void main()
                 if (SCALES != 0) {
                     v[0] = fma(v[0], scale[0], b[0]);
                     v[1] = fma(v[1], scale[1], b[1]);
+                } else if (MOMENTS == MOMENTS_READ) {
+                    const vec4 factor = vec4(row_factor(piece_m + chunk + r));
+                    v[0] = fma(v[0], factor, b[0]);
+                    v[1] = fma(v[1], factor, b[1]);
                 } else {
                     v[0] += b[0];
                     v[1] += b[1];
                 }
                 if (BLOCK > 1 && r % BLOCK == 0) block = kept_block(row, column);
                 epilogue(v, turn, row, column, column_end, block);
+                if (MOMENTS == MOMENTS_WRITTEN) stages[from].xy = unit_moments(v);
                 if (DELTA != 0) stages[from] = uvec4(pack_quad(v[0]), pack_quad(v[1]));
                 if (ROW_SUMS) stages[from].x = floatBitsToUint(unit_sum(v, column_end - column));
                 if (EPILOGUE_SUMS) {
@@ -413,6 +431,12 @@ void main()
         piece_barrier();
         if (DELTA != 0) {
             store_delta(staged, item, chunk_row, chunk_end, column0 + piece_n);
+            piece_barrier();
+        }
+        if (MOMENTS == MOMENTS_WRITTEN) {
+            for (uint r = item; r < CHUNK; r += SUBGROUP * SPLIT)
+                if (chunk + r < THREAD_M && chunk_row + r < row_end)
+                    store_moments(staged + r * SUMS_PITCH, chunk_row + r, row_end, column0 + piece_n);
             piece_barrier();
         }
         if (ROW_SUMS) {

@@ -11,6 +11,7 @@
 #include "runtime/session.h"
 #include "support.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -33,6 +34,10 @@ static const struct shape {
     uint32_t labelled;          /* tokens with a label, at most, whose scores are kept then; 0: all */
     wherry_gate gate;           /* and then with rotary positions */
     bool int8;                  /* weights of 8 bits, in inference */
+    wherry_norm norm;
+    uint32_t without; /* WHERRY_WITHOUT_* */
+    bool head_norms;
+    float far; /* is added to all words' vectors */
     bool causal, alibi;
     uint32_t window, key_heads;
     uint32_t experts, chosen; /* of the second layer */
@@ -66,6 +71,24 @@ static const struct shape {
     /* Of rows, columns and weights' gradients tiles of 64 and 128, and of 256 columns. */
     {"mixture", 72, 1, 264, WHERRY_ACTIVATION_GELU, false, {300, 1, 130}, .experts = 4, .chosen = 2},
     {"mixture-wide", 256, 4, 128, WHERRY_ACTIVATION_RELU, false, {100, 71}, .experts = 3, .chosen = 1},
+    /* Norms of which gammas go into the weights of products: before gates and rotary positions, before norms of heads,
+     * and before products that are plain. Of "folded-far" rows are 100 from 0, and deviate by about 1. */
+    {"folded", 192, 3, 264, WHERRY_ACTIVATION_GELU, true, {1, 70, 33, 130}, .gate = WHERRY_GATE_FIRST, .without = 31},
+    {"folded-rms",
+     128,
+     2,
+     264,
+     WHERRY_ACTIVATION_SILU,
+     true,
+     {33, 1, 170},
+     .gate = WHERRY_GATE_SECOND,
+     .without = 15,
+     .norm = WHERRY_NORM_RMS,
+     .head_norms = true,
+     .key_heads = 1,
+     .causal = true},
+    {"folded-one", 320, 5, 136, WHERRY_ACTIVATION_GELU, true, {33, 1, 70}, .norm = WHERRY_NORM_RMS_ONE},
+    {"folded-far", 256, 4, 136, WHERRY_ACTIVATION_GELU, true, {33, 1, 70}, .without = 16 | 64, .far = 100},
     {"int8", 96, 3, 136, WHERRY_ACTIVATION_GELU, false, {33, 1, 70}, .gate = WHERRY_GATE_SECOND, .int8 = true},
 };
 
@@ -105,6 +128,12 @@ static bool judge(const wherry_verify_result *r, void *user)
     support_print_failure(c->name, r);
     return true;
 }
+
+#define EXPECT_OK(call)                                                                                                \
+    do {                                                                                                               \
+        wherry_status status_ = (call);                                                                                \
+        if (status_) fail_msg("%s: %s: %s", c->name, wherry_status_name(status_), wherry_last_error(context));         \
+    } while (0)
 
 /* Products that give the gradient of a bias with that of a weight. */
 static int operand_sums(const struct wherry_session *s)
@@ -161,6 +190,75 @@ static int slopes(const struct wherry_session *s)
     return n;
 }
 
+/* Norms that could be halves of products. */
+static bool folds(const struct shape *s) { return s->pre_layernorm && (s->norm || s->without & 16); }
+
+/* Products that write moments of what they make, or read those of what they multiply. */
+static int halves(const struct wherry_session *s, uint32_t which)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_calls; i++)
+        n += !strcmp(s->calls[i].kernel, "gemm_wgmma") && call_get(&s->calls[i], CONST_MOMENTS, 0) == which;
+    return n;
+}
+
+/* How many do, of two layers: where weights lie as they do in the model's files, and rows of tokens are what is made.
+ * The first norm reads what no product makes. */
+static int halves_expected(const struct test_case *c)
+{
+    const bool wgmma = c->gemm && !strcmp(c->gemm, "wgmma");
+    if (!wgmma || !folds(c->shape) || c->train || strcmp(c->plan, "flash")) return 0;
+    if (c->layouts && strstr(c->layouts, "w_qkv")) return 0;
+    return c->layouts == orders[CHANNELS][1] ? 1 : 3;
+}
+
+/* The model's own table, which is random: as far from 0, and deviating by 1. */
+static void add_to_words(struct wherry_model *model, float far)
+{
+    const struct weight_part *words = &model->weights[0][WEIGHT_WORD][0];
+    float *values = (float *)(size_t)words->memory, squares = 0;
+    for (uint64_t i = 0; i < words->elements; i++) squares += values[i] * values[i];
+    const float scale = 1 / sqrtf(squares / (float)words->elements);
+    for (uint64_t i = 0; i < words->elements; i++) values[i] = scale * values[i] + far;
+}
+
+/* The least cosine of a sequence's results with those of the reference in f32, of the model as it is: a norm that is
+ * folded wrongly into weights is right beside what its group reads. */
+static double cosine_least(const struct test_case *c, wherry_session *session, const wherry_model *model,
+                           const wherry_session_desc *desc, const wherry_batch *batch)
+{
+    enum { MOST = 8 * 512 };
+    static float have[MOST], want[MOST];
+    const size_t n = c->shape->hidden, count = batch->sequences * n;
+    wherry_session_desc of_reference = {.struct_size = sizeof of_reference,
+                                        .max_tokens = desc->max_tokens,
+                                        .max_sequences = desc->max_sequences,
+                                        .dtype = WHERRY_DTYPE_F32,
+                                        .output = desc->output,
+                                        .pool = desc->pool};
+    wherry_device *device;
+    wherry_session *reference;
+    double least = 1;
+    assert_true(count <= MOST);
+    EXPECT_OK(wherry_encode(session, batch, have, count));
+    EXPECT_OK(wherry_device_open(context, "reference", &device));
+    EXPECT_OK(wherry_session_create(context, device, model, &of_reference, &reference));
+    EXPECT_OK(wherry_session_prepare(reference, NULL, NULL, NULL));
+    EXPECT_OK(wherry_encode(reference, batch, want, count));
+    for (size_t at = 0; at < count; at += n) {
+        double product = 0, square = 0, other = 0;
+        for (size_t i = at; i < at + n; i++) {
+            product += (double)have[i] * (double)want[i];
+            square += (double)have[i] * (double)have[i];
+            other += (double)want[i] * (double)want[i];
+        }
+        least = fmin(least, product / sqrt(square * other));
+    }
+    wherry_session_destroy(reference);
+    wherry_device_close(device);
+    return least;
+}
+
 /* Products of a mixture of experts. */
 static int of_experts(const struct wherry_session *s)
 {
@@ -169,18 +267,12 @@ static int of_experts(const struct wherry_session *s)
     return n;
 }
 
-#define EXPECT_OK(call)                                                                                                \
-    do {                                                                                                               \
-        wherry_status status_ = (call);                                                                                \
-        if (status_) fail_msg("%s: %s: %s", c->name, wherry_status_name(status_), wherry_last_error(context));         \
-    } while (0)
-
 static void test_one(void **state)
 {
     const struct test_case *c = *state;
     const struct shape *s = c->shape;
     const wherry_model_config config = {.struct_size = sizeof config,
-                                        .layers = s->experts ? 2 : 1,
+                                        .layers = s->experts || folds(s) ? 2 : 1,
                                         .hidden = s->hidden,
                                         .heads = s->heads,
                                         .feed_forward = s->feed_forward,
@@ -204,6 +296,9 @@ static void test_one(void **state)
                                         .experts = s->experts,
                                         .chosen_experts = s->chosen,
                                         .experts_every = s->experts ? 2 : 0,
+                                        .norm = s->norm,
+                                        .without = s->without,
+                                        .head_norms = s->head_norms,
                                         .head = s->words || s->masked ? WHERRY_HEAD_VOCABULARY : WHERRY_HEAD_NONE,
                                         .head_activation =
                                             s->words || s->masked ? WHERRY_HEAD_GELU : WHERRY_HEAD_PLAIN};
@@ -230,6 +325,7 @@ static void test_one(void **state)
                                       .weights = s->int8 ? WHERRY_WEIGHTS_INT8 : WHERRY_WEIGHTS_DEFAULT};
     EXPECT_OK(wherry_device_open(context, device_id, &device));
     EXPECT_OK(wherry_model_create_random(context, &config, 7, &model));
+    if (s->far > 0) add_to_words(model, s->far);
     EXPECT_OK(wherry_session_create(context, device, model, &desc, &session));
     EXPECT_OK(wherry_session_prepare(session, NULL, NULL, NULL));
     wherry_verify_summary summary = {.struct_size = sizeof summary};
@@ -249,11 +345,19 @@ static void test_one(void **state)
                                  c->layouts == orders[CHANNELS][1]
                              ? 0
                              : 2);
+    assert_int_equal(halves(session, MOMENTS_READ), halves_expected(c));
+    assert_int_equal(halves(session, MOMENTS_WRITTEN), halves_expected(c));
+    if (halves_expected(c)) { /* of rows that are far from 0, 16 bits leave less */
+        double least = cosine_least(c, session, model, &desc, &batch);
+        double want = s->far > 0 ? (c->bf16 ? 0.96 : 0.999) : c->bf16 ? 0.9999 : 0.99999;
+        if (!(least > want)) fail_msg("%s: a cosine of %.7f with the reference's result", c->name, least);
+    }
     bool few = c->gemm && !strcmp(c->gemm, "small_batch"); /* of weights as they lie in files: the forward pass */
     if (s->gate && c->gemm && !(few && c->layouts) && !strcmp(c->plan, "flash"))
-        assert_int_equal(of_pairs(session), c->train && !few ? 3 : 2);
+        assert_int_equal(of_pairs(session), ((c->train && !few ? 3 : 2) - s->head_norms) * (int)config.layers);
     if (c->gemm && !strcmp(c->gemm, "wgmma"))
-        assert_int_equal(turns_back(session), s->gate && c->train && !strcmp(c->plan, "flash"));
+        assert_int_equal(turns_back(session),
+                         s->gate && c->train && !strcmp(c->plan, "flash") ? (int)config.layers : 0);
     /* Two forward; and backward of each one for its rows and one for its weight. */
     if (s->experts && (!c->gemm || !strcmp(c->gemm, "mma"))) assert_int_equal(of_experts(session), c->train ? 6 : 2);
     if ((s->parts || s->labelled) && c->train && c->gemm && !strcmp(c->gemm, "wgmma")) assert_true(adding(session) > 0);
@@ -315,6 +419,9 @@ static const char *const usual[] = {"heads-64 flash wgmma training",        "hea
                                     "grouped flash wgmma inference",        "distances-32 flash wgmma training bf16",
                                     "mixture flash mma training",           "mixture-wide flash mma training bf16",
                                     "mixture-wide flash auto inference",    "grouped-128 flash wgmma inference",
+                                    "folded flash wgmma inference",         "folded flash wgmma inference bf16",
+                                    "folded-rms flash wgmma inference",     "folded-one flash wgmma inference",
+                                    "folded-far flash wgmma inference",     "folded-rms flash auto inference",
                                     "window-128 flash wgmma training",      "edges-128 flash wgmma inference",
                                     "masked-kept flash wgmma training"};
 

@@ -1,10 +1,7 @@
 /* Every group of every plan, of inference and of training's forward and backward pass, on every device and in both
  * types, against the double reference: at tiny, odd, unaligned and real shapes, with guard zones around every tensor
- * and the same bits when replayed.
- *
- * Where a device has several ways to compute products (plan/variants.h), each of them. The same with weights that lie
- * transposed, all at once, and on one shape each alone, and with weights in both orders.
- *
+ * and the same bits when replayed. Where a device has several ways to compute products (plan/variants.h), each of them.
+ * The same with weights that lie transposed, all at once, and on one shape each alone, and with weights in both orders.
  *   test_groups [SHAPE...]    only these shapes, by name; the environment variable WHERRY_TEST_SHAPES does the same;
  *                             WHERRY_TEST_NAMES: only cases whose names have these words in this order ("flash f16"),
  *                             which may end in a full stop, as the name does ("flash f16.")
@@ -160,6 +157,9 @@ static const struct shape shapes[] = {
     /* Experts with several tiles of rows, with few and with none. */
     {"mixture-tiles", 64, 2, 128, WHERRY_ACTIVATION_GELU, false, WHERRY_POOL_CLS, 1, {130, 1, 70}, 2, .train = true, .experts = 16, .chosen = 2,
      .opencl = "flash-f16", .vulkan = "flash-f16"},
+    /* Many tokens, so that norms are folded into Hopper's products. */
+    {"modern-128", 128, 2, 192, WHERRY_ACTIVATION_GELU, true, WHERRY_POOL_MEAN, 1, {63, 129}, 2, .tokens = 8448, .gate = WHERRY_GATE_FIRST, .rotary_base = 10000, .without = NO_BIAS | WHERRY_WITHOUT_NORM_BIAS},
+    {"heads-normed-128", 128, 4, 192, WHERRY_ACTIVATION_SILU, true, WHERRY_POOL_LAST, 1, {63, 129}, 2, .tokens = 8448, .causal = true, .norm = WHERRY_NORM_RMS, .without = NO_BIAS, .rotary_base = 1000, .key_heads = 2, .head_norms = true},
     {"roomy", 128, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129}, .tokens = 8448},
     {"roomy-32", 64, 2, 64, WHERRY_ACTIVATION_RELU, false, WHERRY_POOL_CLS, 1, {63, 129, 200}, .tokens = 8448},
 };

@@ -4,32 +4,19 @@
  *
  *   test_products [PART] [all]   only the cases whose names contain PART; "all": gemm_wgmma in all of its tiles */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include "base/half.h"
-#include "base/round.h"
 #include "base/text.h"
-#include "interface/interface.h"
 #include "interface/random.h"
+#include "operands.h"
 #include "plan/batch.h"
 #include "plan/candidates.h"
 #include "plan/variants.h"
-#include "runtime/context.h"
-#include "support.h"
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum {
     LIMIT = 300,  /* tokens of the session */
     STRIDE = 320, /* of a row of tokens */
     PART_ROWS = 128,
     MOST_PARTS = 10, /* tiles have 32 rows at least */
-    GUARD = 256,     /* bytes before and after a tensor */
     BATCH_BYTES = 4096,
-    POISON = 0x5a,
-    NO_NUMBER = 0x7e00,
     SITE = 22
 };
 
@@ -48,9 +35,12 @@ enum extra {
     WITH_DROPOUT = 2,
     WITH_KEPT = 4,
     WITH_RESIDUAL = 8,
-    WITH_BEFORE = 16, /* of a sum over the rows: the sums of x */
-    WITH_SUMS = 32,   /* of the results over the rows; of a sum over them: in parts */
-    WITH_PARTS = 64   /* of K */
+    WITH_BEFORE = 16,   /* of a sum over the rows: the sums of x */
+    WITH_SUMS = 32,     /* of the results over the rows; of a sum over them: in parts */
+    WITH_PARTS = 64,    /* of K */
+    WITH_MOMENTS = 128, /* of the result */
+    WITH_FACTORS = 256, /* by moments of x, which are given and need not be x's */
+    WITH_RMS = 512      /* moments are */
 };
 
 struct product {
@@ -60,83 +50,6 @@ struct product {
 };
 
 static bool has(const struct product *p, uint32_t extra) { return (p->extras & extra) != 0; }
-
-/* ---- operands and results ---- */
-
-struct operand {
-    uint8_t slot;
-    bool written, words;
-    size_t elements, stride;
-    unsigned char *data; /* with guards */
-    struct buffer *buffer;
-};
-
-struct operands {
-    struct operand of[SLOT_COUNT];
-    const struct backend *api;
-    struct backend_device *device;
-};
-
-static size_t operand_bytes(const struct operand *t)
-{
-    return round_up(2 * GUARD + t->elements * (t->words ? 4 : 2), 4);
-}
-
-static struct operand *operand_add(struct operands *all, uint8_t slot, size_t elements, size_t stride, bool written,
-                                   bool words)
-{
-    struct error e = {0};
-    struct operand *t = &all->of[slot];
-    *t = (struct operand){slot, written, words, elements, stride, NULL, NULL};
-    t->data = malloc(operand_bytes(t));
-    t->buffer = all->api->buffer_create(all->device, operand_bytes(t), &e);
-    assert_non_null(t->buffer);
-    return t;
-}
-
-static double value(const struct operand *t, size_t row, size_t column)
-{
-    size_t at = row * t->stride + column;
-    if (t->words) return (double)((const float *)(t->data + GUARD))[at];
-    return (double)half_to_float(((const uint16_t *)(t->data + GUARD))[at]);
-}
-
-static void set_value(struct operand *t, size_t row, size_t column, float v)
-{
-    ((uint16_t *)(t->data + GUARD))[row * t->stride + column] = half_from_float(v);
-}
-
-/* Numbers where there are rows and columns, and none elsewhere. */
-static void fill(struct operands *all, uint8_t slot, size_t rows, size_t columns, uint64_t *random)
-{
-    struct error e = {0};
-    struct operand *t = &all->of[slot];
-    for (size_t i = 0; i < operand_bytes(t) / 2; i++) ((uint16_t *)t->data)[i] = NO_NUMBER;
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < columns; c++) set_value(t, r, c, (float)(int)(support_random(random) % 257 - 128) / 128);
-    assert_true(all->api->buffer_write(all->device, t->buffer, 0, t->data, operand_bytes(t), &e));
-}
-
-static void poison(struct operands *all, uint8_t slot)
-{
-    struct error e = {0};
-    struct operand *t = &all->of[slot];
-    memset(t->data, POISON, operand_bytes(t));
-    assert_true(all->api->buffer_write(all->device, t->buffer, 0, t->data, operand_bytes(t), &e));
-}
-
-/* Nothing but these rows and columns was written. */
-static void assert_only(const char *name, const struct operand *t, size_t rows, size_t columns)
-{
-    size_t element = t->words ? 4 : 2;
-    for (size_t i = 0; i < operand_bytes(t); i++) {
-        size_t at = i < GUARD ? SIZE_MAX : (i - GUARD) / element;
-        bool inside = at < t->elements && at / t->stride < rows && at % t->stride < columns;
-        if (!inside && t->data[i] != POISON)
-            fail_msg("%s: slot %d: element %zu of rows of %zu was written, there are %zu x %zu", name, t->slot, at,
-                     t->stride, rows, columns);
-    }
-}
 
 /* ---- what they should be ---- */
 
@@ -183,6 +96,41 @@ static double w_at(const struct operands *t, const struct product *p, size_t n, 
     return p->form == GEMM_NT ? value(&t->of[SLOT_W], n, k) : value(&t->of[SLOT_W], k, n);
 }
 
+static const float epsilon = 0.5f;
+
+static size_t each(const struct product *p) { return has(p, WITH_RMS) ? 1 : 2; }
+
+/* What a row's results are multiplied by. */
+static double factor(const struct operands *t, const struct product *p, uint32_t row)
+{
+    double mean = 0, squares = 0, strips = p->k / MOMENTS_STRIP;
+    if (!has(p, WITH_FACTORS)) return 1;
+    for (uint32_t s = 0; s < strips && !has(p, WITH_RMS); s++) mean += value(&t->of[SLOT_MOMENTS], row, 2 * s) / strips;
+    for (uint32_t s = 0; s < strips; s++) {
+        double from = has(p, WITH_RMS) ? 0 : value(&t->of[SLOT_MOMENTS], row, 2 * s) - mean;
+        squares += value(&t->of[SLOT_MOMENTS], row, s * each(p) + each(p) - 1) + MOMENTS_STRIP * from * from;
+    }
+    return value(&t->of[SLOT_GAMMA], 0, 0) / sqrt(squares / p->k + epsilon);
+}
+
+/* Those of the result as it is stored. */
+static void judge_moments(const struct operands *t, const struct product *p, uint32_t rows)
+{
+    const struct operand *moments = &t->of[SLOT_MOMENTS];
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t s = 0; s < p->n / MOMENTS_STRIP; s++) {
+            double mean = 0, squares = 0;
+            for (uint32_t c = 0; c < MOMENTS_STRIP && !has(p, WITH_RMS); c++)
+                mean += value(&t->of[SLOT_Y], r, s * MOMENTS_STRIP + c) / MOMENTS_STRIP;
+            for (uint32_t c = 0; c < MOMENTS_STRIP; c++)
+                squares += pow(value(&t->of[SLOT_Y], r, s * MOMENTS_STRIP + c) - mean, 2);
+            assert_near(p->name, "mean", r, s, has(p, WITH_RMS) ? 0 : value(moments, r, 2 * s), mean, 1e-5);
+            assert_near(p->name, "squares", r, s, value(moments, r, s * each(p) + each(p) - 1), squares,
+                        1e-5 * squares);
+        }
+    assert_only(p->name, moments, rows, p->n / MOMENTS_STRIP * each(p));
+}
+
 /* All outputs; `size` is of what was rounded on the way. */
 static void judge(const struct operands *t, const struct product *p, const struct call *call, uint32_t rows)
 {
@@ -194,6 +142,7 @@ static void judge(const struct operands *t, const struct product *p, const struc
         for (uint32_t c = 0; c < n; c++) {
             double v = 0;
             for (uint32_t i = 0; i < k; i++) v += x_at(t, p, r, i) * w_at(t, p, c, i);
+            v *= factor(t, p, r);
             double size = fabs(v) + 0.1;
             if (whole && parts) {
                 double have = 0;
@@ -232,6 +181,7 @@ static void judge(const struct operands *t, const struct product *p, const struc
     if (has(p, WITH_BEFORE)) assert_only(p->name, &t->of[SLOT_SUM], whole ? 1 : m, whole ? m : columns);
     if (parts) assert_only(p->name, &t->of[SLOT_PARTIALS], whole ? parts * m : parts, whole || !transposed ? n : m);
     if (call->counters) assert_only(p->name, &t->of[SLOT_PARTIALS], SIZE_MAX, SIZE_MAX);
+    if (has(p, WITH_MOMENTS)) judge_moments(t, p, rows);
     free(sums);
     free(sizes);
 }
@@ -258,6 +208,10 @@ static void make_call(const struct product *p, struct call *call)
     if (has(p, WITH_BEFORE)) call_set(call, CONST_SUM, 1);
     if (p->activation) call_set(call, CONST_ACTIVATION, p->activation);
     if (p->derivative) call_set(call, CONST_DERIVATIVE, p->derivative);
+    if (has(p, WITH_MOMENTS)) call_set(call, CONST_MOMENTS, MOMENTS_WRITTEN);
+    if (has(p, WITH_FACTORS)) call_set(call, CONST_MOMENTS, MOMENTS_READ);
+    if (has(p, WITH_FACTORS)) call_set_float(call, CONST_EPSILON, epsilon);
+    if (has(p, WITH_RMS)) call_set(call, CONST_RMS, RMS_GAMMA);
     bool parts = p->runtime == RUNTIME_K;
     if (has(p, WITH_SUMS) && !parts) call_set(call, CONST_COLUMN_SUMS, 1);
     call->arguments[call->n_arguments++] = (struct call_argument){.slot = SLOT_Y, .written = true};
@@ -275,6 +229,11 @@ static void make_operands(const struct product *p, struct operands *t)
     if (has(p, WITH_BIAS)) operand_add(t, SLOT_BIAS, transposed ? m : n, transposed ? m : n, false, false);
     if (has(p, WITH_RESIDUAL)) operand_add(t, SLOT_RESIDUAL, m * n, n, false, false);
     if (p->derivative) operand_add(t, SLOT_SAVED, m * n, n, false, false);
+    if (has(p, WITH_MOMENTS | WITH_FACTORS)) {
+        size_t row = (has(p, WITH_MOMENTS) ? n : k) / MOMENTS_STRIP * each(p);
+        operand_add(t, SLOT_MOMENTS, m * row, row, has(p, WITH_MOMENTS), true);
+    }
+    if (has(p, WITH_FACTORS)) operand_add(t, SLOT_GAMMA, k, k, false, false);
     if (has(p, WITH_BEFORE)) operand_add(t, SLOT_SUM, whole ? m : m * n, whole ? m : n, true, false);
     if (has(p, WITH_SUMS | WITH_PARTS))
         operand_add(t, SLOT_PARTIALS,
@@ -319,6 +278,9 @@ static void fill_all(const struct product *p, struct operands *t, uint32_t rows)
     if (has(p, WITH_BIAS)) fill(t, SLOT_BIAS, 1, transposed ? m : n, &random);
     if (has(p, WITH_RESIDUAL)) fill(t, SLOT_RESIDUAL, m, n, &random);
     if (p->derivative) fill(t, SLOT_SAVED, m, n, &random);
+    if (!has(p, WITH_FACTORS)) return;
+    fill(t, SLOT_GAMMA, 1, 1, &random);
+    fill_words(t, SLOT_MOMENTS, m, k / MOMENTS_STRIP * each(p), has(p, WITH_RMS), &random);
 }
 
 /* Who writes sums in parts leaves the result to another kernel, or adds them. */
@@ -434,7 +396,8 @@ static void test_product(void **state)
             ran++;
         }
         bool sums_operand = p->runtime == RUNTIME_K && has(p, WITH_BEFORE);
-        assert_true(ran || (k && (sums_operand || has(p, WITH_PARTS)))); /* the portable kernel does less */
+        bool fewer = sums_operand || has(p, WITH_PARTS | WITH_MOMENTS | WITH_FACTORS);
+        assert_true(ran || (k && fewer)); /* the portable kernel does less */
     }
     for (int i = 0; i < SLOT_COUNT; i++) {
         free(t.of[i].data);
@@ -480,6 +443,10 @@ static struct product products[] = {
     {"usual gelu", GEMM_NT, RUNTIME_M, 0, 136, 72, ACTIVATION_GELU, 0, WITH_BIAS | WITH_DROPOUT | WITH_BEFORE},
     {"usual in parts", GEMM_NN, RUNTIME_M, 0, 136, 328, 0, 0, WITH_PARTS},
     {"in parts", GEMM_NT, RUNTIME_M, 0, 264, 200, 0, 0, WITH_PARTS},
+    {"moments", GEMM_NT, RUNTIME_M, 0, 320, 200, 0, 0, WITH_BIAS | WITH_RESIDUAL | WITH_MOMENTS},
+    {"moments rms", GEMM_NN, RUNTIME_M, 0, 448, 72, 0, 0, WITH_RESIDUAL | WITH_MOMENTS | WITH_RMS},
+    {"factors", GEMM_NT, RUNTIME_M, 0, 264, 320, ACTIVATION_GELU, 0, WITH_BIAS | WITH_FACTORS},
+    {"factors rms", GEMM_NT, RUNTIME_M, 0, 136, 192, 0, 0, WITH_FACTORS | WITH_RMS},
     {"dw", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, 0},
     {"dw and bias", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_BEFORE},
     {"dw in parts", GEMM_NN, RUNTIME_K, 136, 136, 0, 0, 0, WITH_SUMS},

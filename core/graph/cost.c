@@ -11,6 +11,7 @@ static double flops_per_element(const struct graph *g, const struct op *o)
     if (wide || o->kind == &kind_heads_norm || o->kind == &kind_heads_norm_dw || o->kind == &kind_heads_norm_dx)
         return o->kind->flops_per_element * tensor_turned(g, o->in[0]) / tensor_row_length(g, o->in[0]);
     bool less = (o->kind == &kind_layernorm && o->in[2] < 0) || (o->kind == &kind_norm_dw && o->out[1] < 0);
+    if (o->kind == &kind_moments && o->norm) return 2; /* squares alone */
     return o->kind->flops_per_element - (less ? 1 : 0);
 }
 
@@ -65,6 +66,7 @@ uint64_t op_reads(const struct graph *g, const struct batch_shape *b, const stru
     uint64_t all = tensor_elements(g, b, o->in[n]), out = tensor_elements(g, b, o->out[0]);
     if (o->kind == &kind_scores_bias && n == 1) /* a table's row for keys after the query at no distance is nobody's */
         return all - g->dims.of['h'];
+    if (o->kind == &kind_moments_norm && n == 1) return 1; /* the same for all channels */
     if (o->kind == &kind_distance_dw && n == 0 && b->offsets) return distance_sums(g, b);
     if (o->kind == &kind_experts && n == 1) { /* those of experts that have no row are not read */
         uint64_t rows = b->tokens * g->dims.of['T'], experts = g->dims.of['E'];

@@ -8,7 +8,7 @@
  * adds to its sequence's, a loss and how many are right, or the classes of pairs; c classes, n poolings side by side,
  * f, g, l, w outputs of modules after the pooling, s tokens that have a label, a what a row of scores comes to so far,
  * x, y, g strips of the vocabulary, r two: a stack of Q and K, or a gate's halves; S sequences that have a label; E
- * experts, T those that a token takes.
+ * experts, T those that a token takes; M strips of the embedding, each with its moments (fold.h).
  * Sequences of a batch have different lengths: "bj" together count the tokens, "bs" those that have a label, "bS" the
  * sequences that have one, and "bjk" the sum of length^2. Losses have letters of their own (loss.h).
  */
@@ -100,13 +100,13 @@ struct tensor {
     uint32_t int8;        /* > 0: a matrix of 8 bits an element with so many columns; after it come its rows' scales */
     int parent;           /* >= 0: this is the slice number `slice` of the parent's letter q, and owns no memory */
     uint32_t slice;
-    bool paired;     /* channels c and c + half of a head of Q and K lie side by side */
-    bool strip;      /* with a parent: this has the parent's rows from number `slice` on, and letters of its own */
-    uint32_t pitch;  /* > 0: rows begin so many elements apart, which is more than they have */
-    uint32_t before; /* elements before its rows */
-    bool input;      /* the caller's: made by no operator */
-    bool output;     /* a result of the graph: lives until the end */
-    int gradient_of; /* >= 0: the weight that this is the gradient of */
+    bool paired;        /* channels c and c + half of a head of Q and K lie side by side */
+    bool strip;         /* with a parent: this has the parent's rows from number `slice` on, and letters of its own */
+    uint32_t pitch;     /* > 0: rows begin so many elements apart, which is more than they have */
+    uint32_t before;    /* elements before its rows */
+    enum weight folded; /* not NONE: the gamma that is in a product's weight, or in others' (graph/fold.h) */
+    bool input, output; /* the caller's: made by no operator; a result of the graph: lives until the end */
+    int gradient_of;    /* >= 0: the weight that this is the gradient of */
 };
 
 /* ---- operators ---- */
@@ -177,7 +177,9 @@ enum role {
     DISPATCH,  /* and each expert's rows */
     EXPERTS1,
     EXPERTS2,
-    COMBINE, /* the sum of what a token's experts make */
+    COMBINE,       /* the sum of what a token's experts make */
+    NORM1_MOMENTS, /* of what NORM1 reads, where it is folded into a product (graph/fold.h) */
+    NORM2_MOMENTS,
     FORWARD_ROLES,
 
     /* In the backward pass: the role of the operator of the forward pass, and what is made of it. */

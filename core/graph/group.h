@@ -61,6 +61,8 @@ struct group_filter {
  * end the operator alone. Fails when that is refused, too. */
 bool groups_create(const struct graph *g, const struct plan *plan, const struct group_filter *filter,
                    struct group **out, int *count, struct error *e);
+/* Whether a row of the plan's products has the operator beside a product, and the device runs the group. */
+bool plan_runs_product(const struct graph *g, const struct plan *plan, const struct group_filter *filter, int op);
 /* Everything about a group but its name and row, from its operators. */
 void group_complete(const struct graph *g, struct group *out);
 /* Whether the tensor is made inside and used outside. */

@@ -206,8 +206,10 @@ static bool row_has_product(const struct graph *g, const struct plan_row *row, c
     return product;
 }
 
-/* Fills in the operators that the row covers, the first being `at`; false: it does not fit. Roles that the layer lacks
- * are passed over (no dropout, no types), but of a next layer one must be there. */
+/* Fills in the operators that the row covers, the first being `at`; false: it does not fit, or `covered` (NULL: nothing
+ * is) has some. Roles that the layer lacks are passed over (no dropout, no types), but of a next layer one must be
+ * there.
+ */
 static bool row_covers(const struct graph *g, const struct plan_row *row, int at, const bool *covered,
                        struct group *out)
 {
@@ -225,7 +227,7 @@ static bool row_covers(const struct graph *g, const struct plan_row *row, int at
             if (!out->count && role_find(g, *role, 0, g->n_ops, layer) >= 0) return false;
             continue;
         }
-        if (covered[o]) return false;
+        if (covered && covered[o]) return false;
         int i = out->count++; /* ascending */
         for (; i > 0 && out->ops[i - 1] > o; i--) out->ops[i] = out->ops[i - 1];
         out->ops[i] = o;
@@ -265,6 +267,30 @@ static bool longest_row(const struct graph *g, const struct plan *plan, const st
         *at_row = r;
     }
     return out->count > 0;
+}
+
+static bool row_has_role(const struct plan_row *row, enum role role)
+{
+    for (const uint16_t *r = row->roles; *r; r++)
+        if (*r == role) return true;
+    return false;
+}
+
+bool plan_runs_product(const struct graph *g, const struct plan *plan, const struct group_filter *filter, int op)
+{
+    char ignored[256];
+    for (size_t r = 0; r < plan->n_rows; r++) {
+        const struct plan_row *row = &plan->rows[r];
+        if (strcmp(row->kernel, "gemm") || !row_has_role(row, g->ops[op].role)) continue;
+        for (int at = 0; at <= op; at++) {
+            struct group group = {0};
+            bool first = g->ops[at].role == row->roles[0] && g->ops[at].layer >= g->ops[op].layer - 1;
+            if (!first || !row_covers(g, row, at, NULL, &group) || !group_has(&group, op)) continue;
+            group_make(g, row, &group);
+            if (filter_runs(g, filter, &group, ignored, sizeof ignored)) return true;
+        }
+    }
+    return false;
 }
 
 static void cover_with(const struct group *group, bool *covered)

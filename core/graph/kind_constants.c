@@ -312,6 +312,22 @@ CONSTANTS(constants_layernorm)
     set_norm(o, o->in[2], call);
 }
 
+/* What a product writes with its result, or multiplies it by. */
+CONSTANTS(constants_moments)
+{
+    (void)g, (void)group;
+    call_set(call, CONST_MOMENTS, MOMENTS_WRITTEN);
+    if (o->norm) call_set(call, CONST_RMS, RMS_GAMMA);
+}
+
+CONSTANTS(constants_moments_norm)
+{
+    (void)g, (void)group;
+    call_set(call, CONST_MOMENTS, MOMENTS_READ);
+    call_set_float(call, CONST_EPSILON, o->attribute);
+    if (o->norm) call_set(call, CONST_RMS, RMS_GAMMA); /* 1 + gamma, too, is in the weight */
+}
+
 /* N and ROWS of what is summed over its rows. */
 static void set_columns(const struct graph *g, const struct op *o, struct call *call)
 {

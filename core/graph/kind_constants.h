@@ -31,6 +31,8 @@ CONSTANTS(constants_heads_norm);
 CONSTANTS(constants_heads_norm_dw);
 CONSTANTS(constants_heads_norm_dx);
 CONSTANTS(constants_layernorm);
+CONSTANTS(constants_moments);
+CONSTANTS(constants_moments_norm);
 CONSTANTS(constants_columns);
 CONSTANTS(constants_norm_dw);
 CONSTANTS(constants_norm_dx);

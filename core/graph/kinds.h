@@ -47,6 +47,8 @@ extern const struct op_kind kind_log1p_relu, kind_log1p_log1p_relu; /* log(1 + r
 extern const struct op_kind kind_softmax;                           /* scaled */
 extern const struct op_kind kind_scores_bias;                       /* by the distance of key and query */
 extern const struct op_kind kind_layernorm, kind_rmsnorm;           /* their third input, the bias, may be missing */
+extern const struct op_kind kind_moments;                           /* of strips of rows (fold.h) */
+extern const struct op_kind kind_moments_norm;                      /* a row times what such moments make of it */
 extern const struct op_kind kind_pool_mean, kind_pool_cls, kind_pool_max;
 extern const struct op_kind kind_pool_row, kind_pool_last, kind_pool_sum, kind_pool_sqrt, kind_pool_weighted;
 extern const struct op_kind kind_normalize; /* L2 */

@@ -89,6 +89,7 @@ static const struct plan_row flash[] = {
     {"heads_norm",       "heads_norm",         LAUNCH_SCORE_ROWS, {HEADS_NORM, ROTARY}},
     {"attention",        "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT}},
     {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}},
+    {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL, NORM2_MOMENTS}, NORM_PRE},
     /* Where attention's result is normed twice, each time with what was read. */
     {"out",              "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_INNER}},
     {"out_norm1",        "layernorm",          LAUNCH_ROWS,       {OUT_RESIDUAL, NORM1}, NORM_POST},
@@ -98,15 +99,18 @@ static const struct plan_row flash[] = {
     {"lin1",             "gemm",               LAUNCH_TILES,      {LIN1, LIN1_BIAS}},
     {"gate",             "gate",               LAUNCH_ELEMENTS,   {ACTIVATION, ACTIVATION_DROPOUT}},
     {"lin2",             "gemm",               LAUNCH_TILES,      {LIN2, LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL}},
+    {"lin2",             "gemm",               LAUNCH_TILES,      {LIN2, LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL, NEXT_LAYER, NORM1_MOMENTS}, NORM_PRE},
     /* A mixture of experts. */
     {"experts1",         "gemm_experts",       LAUNCH_EXPERTS,    {EXPERTS1, ACTIVATION}},
     {"experts_norm2",    "layernorm",          LAUNCH_ROWS,       {LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL, NORM2}, NORM_POST},
     {"experts_bdr",      "map",                LAUNCH_ELEMENTS,   {LIN2_BIAS, LIN2_DROPOUT, LIN2_RESIDUAL}},
-    /* Few rows: a product's work-groups read all of their rows, and normalize them on the way. */
+    /* Few rows: a product's work-groups read all of their rows, and normalize them on the way. Of many rows the norm is
+       folded into the product (fold.h). */
     {"norm1_lin1",       "gemm",               LAUNCH_TILES,      {NORM1, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}, NORM_POST, .optional = true},
     {"attention_out",    "attention",          LAUNCH_QUERIES,    {SCORES, SCORES_BIAS, SOFTMAX, ATTENTION_DROPOUT, CONTEXT, OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL}, .optional = true},
     {"norm2_qkv",        "gemm",               LAUNCH_TILES,      {NORM2, NEXT_LAYER, QKV, QKV_BIAS, ROTARY}, NORM_POST, .optional = true},
     {"norm1_qkv",        "gemm",               LAUNCH_TILES,      {NORM1, QKV, QKV_BIAS, ROTARY}, NORM_PRE, .optional = true},
+    {"norm1_qkv",        "gemm",               LAUNCH_TILES,      {NORM1, QKV, QKV_BIAS}, NORM_PRE, .optional = true}, /* before norms of heads */
     {"norm2_lin1",       "gemm",               LAUNCH_TILES,      {NORM2, LIN1, LIN1_BIAS, ACTIVATION, ACTIVATION_DROPOUT}, NORM_PRE, .optional = true},
     /* Many rows: where a product's tiles hold whole rows, their makers normalize them. */
     {"out_norm1",        "gemm",               LAUNCH_TILES,      {OUT, OUT_BIAS, OUT_DROPOUT, OUT_RESIDUAL, NORM1}, NORM_POST, .optional = true},

@@ -352,6 +352,42 @@ REFERENCE(reference_layernorm)
     return true;
 }
 
+/* Of each strip the sum of squares, and before it, but for an RMS norm, the sum: [strips][rows][each]. */
+REFERENCE(reference_moments)
+{
+    (void)e;
+    size_t each = o->norm ? 1 : 2, strips = tensor_row_length(g, o->in[0]) / MOMENTS_STRIP;
+    size_t n = (size_t)tensor_elements(g, b, o->out[0]) / each, rows = n / strips;
+    const double *x = value(g, v, o->in[0]);
+    for (size_t i = 0; i < n; i++, x += MOMENTS_STRIP) {
+        double sum = 0, squares = 0, *y = value(g, v, o->out[0]) + (i % strips * rows + i / strips) * each;
+        for (size_t c = 0; c < MOMENTS_STRIP; c++) sum += x[c];
+        for (size_t c = 0; c < MOMENTS_STRIP; c++) squares += x[c] * x[c];
+        y[0] = sum;
+        y[each - 1] = squares;
+    }
+    return true;
+}
+
+/* Not less the mean: that is what the product's weight takes from it. */
+REFERENCE(reference_moments_norm)
+{
+    (void)e;
+    size_t cols = tensor_row_length(g, o->out[0]), rows = (size_t)tensor_elements(g, b, o->out[0]) / cols;
+    size_t each = o->norm ? 1 : 2, strips = cols / MOMENTS_STRIP;
+    const double *x = value(g, v, o->in[0]), *gamma = value(g, v, o->in[1]), *moments = value(g, v, o->in[2]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t r = 0; r < rows; r++, x += cols, y += cols, moments += each) {
+        double sum = 0, squares = 0;
+        for (size_t s = 0; s < strips && !o->norm; s++) sum += moments[s * rows * 2];
+        for (size_t s = 0; s < strips; s++) squares += moments[s * rows * each + each - 1];
+        double variance = fmax(squares - sum * sum / (double)cols, 0) / (double)cols;
+        double scale = gamma[0] / sqrt(variance + o->attribute);
+        for (size_t c = 0; c < cols; c++) y[c] = x[c] * scale;
+    }
+    return true;
+}
+
 /* What a token at place `at` of `count` counts in a sum. */
 static double pool_weight(uint32_t pool, size_t at, size_t count)
 {

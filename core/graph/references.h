@@ -53,6 +53,8 @@ REFERENCE(reference_pool_row_dx);
 REFERENCE(reference_pool_last_dx);
 REFERENCE(reference_normalize_dx);
 REFERENCE(reference_layernorm);
+REFERENCE(reference_moments);
+REFERENCE(reference_moments_norm);
 REFERENCE(reference_pool_mean);
 REFERENCE(reference_pool_cls);
 REFERENCE(reference_pool_row);

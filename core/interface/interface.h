@@ -33,11 +33,14 @@
 #define SLOT_PARTIALS                                                                                                  \
     12 /* float [parts][sets][N]: sums over the rows of one part, for the kernel "reduce"; of attention's backward     \
           pass [parts][tokens][HEADS * HEAD_DIM] */
-#define SLOT_ANGLES 12  /* float [tokens][HEAD_DIM]: cosine and sine of each pair of channels of a token */
-#define SLOT_EXTRA 13   /* a third output, or a further operand; of losses float [rows][targets + 1] */
+#define SLOT_ANGLES 12        /* float [tokens][HEAD_DIM]: cosine and sine of each pair of channels of a token */
+#define SLOT_EXTRA 13         /* a third output, or a further operand; of losses float [rows][targets + 1] */
 #define SLOT_TURN_POSITIONS 4 /* attention's gradients have POSITIONS here, */
 #define SLOT_TURN 5           /* and POSITION, the angles */
-#define SLOT_RELATIVE 9 /* [buckets][HEADS]: what is added to a score after SCALE, by the distance of its key */
+#define SLOT_RELATIVE 9       /* [buckets][HEADS]: what is added to a score after SCALE, by the distance of its key */
+#define SLOT_MOMENTS                                                                                                   \
+    8 /* float [strips][tokens] with RMS, else [strips][tokens][2], tokens those of the batch: of MOMENTS_STRIP        \
+         columns */
 /* Of mixtures of experts SLOT_DELTA is float [tokens][CHOSEN], weights of experts or their gradients; SLOT_IDS uint
  * [tokens][CHOSEN], numbers of experts, or in products what SLOT_POSITIONS is for dispatch: uint [EXPERTS], ends of
  * experts' rows, then the rows of the first expert, the second, ..., each token * CHOSEN + number. */
@@ -157,7 +160,8 @@
           each of its experts */
 #define CONST_NORMALIZED 78 /* route: weights are divided by the sum of those chosen */
 #define CONST_WEIGHTED 79   /* combine: rows are multiplied by SLOT_DELTA */
-#define CONST_COUNT 80
+#define CONST_MOMENTS 80    /* gemm: MOMENTS_* */
+#define CONST_COUNT 81
 /* The Vulkan backend gives it to every kernel; OpenCL's compilers know what they compile for. Its number is no matter
  * of how many others there are, so that a new one leaves compiled shaders as they are. */
 #define CONST_CPU 127 /* 1: the device is a CPU */
@@ -183,6 +187,13 @@
 #define RMS_NONE 0
 #define RMS_GAMMA 1     /* times gamma */
 #define RMS_ONE_GAMMA 2 /* times 1 + gamma */
+
+/* Moments of strips of a row: with RMS sums of squares, else sums and sums of squares. */
+#define MOMENTS_STRIP 64
+#define MOMENTS_NONE 0
+#define MOMENTS_WRITTEN 1 /* those of the result's rows go to SLOT_MOMENTS */
+#define MOMENTS_READ                                                                                                   \
+    2 /* results are multiplied by SLOT_GAMMA[0] / sqrt(variance of x's row by SLOT_MOMENTS + EPSILON) */
 
 #define GATE_NONE 0
 #define GATE_EVEN 1

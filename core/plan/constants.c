@@ -88,5 +88,6 @@ const struct constant_row constants[CONST_COUNT] = {
     [CONST_TOKEN_ROWS]       = {NAMED(TOKEN_ROWS),      CONSTANT_WORK},
     [CONST_NORMALIZED]       = {NAMED(NORMALIZED),      CONSTANT_WORK},
     [CONST_WEIGHTED]         = {NAMED(WEIGHTED),        CONSTANT_WORK},
+    [CONST_MOMENTS]          = {NAMED(MOMENTS),         CONSTANT_WORK},
 };
 /* clang-format on */

@@ -86,6 +86,17 @@ void reads_turn(struct count *c, uint64_t heads, uint64_t sharers)
     reads_again(c, SLOT_TURN, (rows - angle_rows_of(c)) * dim, angle_rows_of(c) * count_row_bytes(c));
 }
 
+void count_moments(struct count *c)
+{
+    uint32_t moments = get(c, CONST_MOMENTS, MOMENTS_NONE);
+    uint64_t rows = rows_of(c), each = get(c, CONST_RMS, RMS_NONE) ? 1 : 2, n = get(c, CONST_N, 1);
+    uint64_t columns = divide_up(n, get(c, CONST_TILE_N, 256)), strips = get(c, CONST_K, 1) / MOMENTS_STRIP;
+    if (moments == MOMENTS_WRITTEN) writes(c, SLOT_MOMENTS, rows * (n / MOMENTS_STRIP) * each);
+    if (moments != MOMENTS_READ) return;
+    reads(c, SLOT_MOMENTS, rows * strips * each * columns);
+    reads_again(c, SLOT_MOMENTS, rows * strips * each * (columns - 1), count_row_bytes(c));
+}
+
 /* Where a bias is a row's, all who have eight results of it load it. The tokens that wide accesses reach after a
  * batch's last one are not counted. */
 void count_product(struct count *c, uint64_t band, uint64_t sharers)
@@ -116,8 +127,10 @@ void count_product(struct count *c, uint64_t band, uint64_t sharers)
     reads(c, SLOT_BIAS, channels ? m * divide_up(n, 8) : p.rows * sharers * n);
     if (p.rows && p.columns)
         reads_again(c, SLOT_BIAS, channels ? (p.columns - 1) * m : (p.rows - 1) * n, count_row_bytes(c));
-    /* gemm_small_batch's layernorm: one vector for all of a work-group's rows. */
-    uint64_t factors = get(c, CONST_NORM_Y, 0) ? p.rows * sharers * n : p.rows * p.columns * 8 * k;
+    /* gemm_small_batch's layernorm: one vector for all of a work-group's rows. Of moments one value for each row. */
+    uint64_t factors = get(c, CONST_NORM_Y, 0)    ? p.rows * sharers * n
+                       : get(c, CONST_MOMENTS, 0) ? p.columns * m
+                                                  : p.rows * p.columns * 8 * k;
     reads(c, SLOT_GAMMA, factors);
     reads(c, SLOT_BETA, factors);
     reads(c, SLOT_RESIDUAL, m * n);

@@ -141,6 +141,9 @@ uint64_t angle_rows_of(const struct count *c);
 /* Gradients turned back: of each token so many heads' rows, of each of which `sharers` work-items read the position. */
 void reads_turn(struct count *c, uint64_t heads, uint64_t sharers);
 
+/* A product's moments: of each row of a tile one work-item reads them. */
+void count_moments(struct count *c);
+
 /* Ends of experts' rows that `tiles` look at, one after the other, until they have found their own rows: with
  * `of_each` tiles for each of the `with_rows` first experts. Those that find none have looked at all. */
 static inline uint64_t ends_walked(uint64_t tiles, uint64_t of_each, uint64_t with_rows, uint64_t experts)

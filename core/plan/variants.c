@@ -89,6 +89,25 @@ bool call_pairs_fit(const struct call *call, uint32_t channels, const char **rea
     return true;
 }
 
+bool call_moments_fit(const struct call *call, const char **reason)
+{
+    static const uint8_t others[] = {CONST_ACTIVATION, CONST_GATE, CONST_ROTARY};
+    static const uint8_t never[] = {CONST_SUM,    CONST_DROPOUT, CONST_DERIVATIVE,  CONST_KEPT,
+                                    CONST_NORM_Y, CONST_DELTA,   CONST_COLUMN_SUMS, CONST_Y_OFFSET};
+    const uint32_t moments = call_get(call, CONST_MOMENTS, MOMENTS_NONE), n = call_get(call, CONST_N, 1);
+    const bool read = moments == MOMENTS_READ;
+    bool more = (read && call_get(call, CONST_RESIDUAL, 0)) || call_get(call, CONST_Y_STRIDE, n) != n;
+    if (!moments) return true;
+    for (size_t i = 0; i < sizeof others; i++) more |= !read && call_get(call, others[i], 0);
+    for (size_t i = 0; i < sizeof never; i++) more |= call_get(call, never[i], 0) != 0;
+    const uint32_t length = read ? call_get(call, CONST_K, 1) : n;
+    *reason = call_runtime(call) != RUNTIME_M ? "moments are of rows of tokens"
+              : length % MOMENTS_STRIP        ? "rows are no whole strips of moments"
+              : more                          ? "moments come with sums that little comes after"
+                                              : NULL;
+    return !*reason;
+}
+
 bool variant_of_rung(const char *name, enum rung rung)
 {
     for (const struct variant *const *v = variants; *v; v++)

@@ -22,6 +22,8 @@ enum rung {
 enum { SMALL_BATCH_ROWS = 256 };
 
 #define RUNG_BIT(rung) (1u << (rung))
+#define RUNGS_OF_MOMENTS                                                                                               \
+    (RUNG_BIT(RUNG_WGMMA) | RUNG_BIT(RUNG_COOPMAT)) /* which have norms in products (graph/fold.h) */
 
 enum { TAKES_MOST = 32 };
 
@@ -103,6 +105,7 @@ bool call_has_slopes(const struct call *call);
 bool call_fuses(const struct call *call);
 /* Whether a kernel whose epilogue takes so many (4 or 8) neighbouring results of a row can gate them, or turn them: of
  * calls that do neither always. */
+bool call_moments_fit(const struct call *call, const char **reason);
 bool call_pairs_fit(const struct call *call, uint32_t channels, const char **reason);
 /* Whether a kernel of this name belongs to the rung: one may belong to two. */
 bool variant_of_rung(const char *name, enum rung rung);

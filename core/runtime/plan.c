@@ -7,6 +7,7 @@
 #include "base/number.h"
 #include "base/round.h"
 #include "base/text.h"
+#include "graph/fold.h"
 #include "interface/interface.h"
 #include "plan/pieces.h"
 #include "plan/variants.h"
@@ -134,10 +135,9 @@ static bool may_take_wgmma(const struct wherry_session *s, const char *kernels, 
 /* By the rungs that the session takes, as its kernels' sizes are. */
 static struct batch_tables session_tables(const struct wherry_session *s)
 {
-    const wherry_model_config *config = &s->model->info.config;
+    const wherry_model_config *c = &s->model->info.config;
     const struct device_limits *device = &s->device_limits;
-    return (struct batch_tables){tile_queries(device), tile_scores(device), config->relative_buckets,
-                                 config->relative_distance};
+    return (struct batch_tables){tile_queries(device), tile_scores(device), c->relative_buckets, c->relative_distance};
 }
 
 bool session_begin(struct wherry_session *s, const wherry_session_desc *desc, bool tuned, struct error *e)
@@ -347,7 +347,9 @@ bool session_cover(struct wherry_session *s, const char *only, bool optional, st
     s->only = only;
     s->covered_notes = s->n_notes;
     s->tables = session_tables(s);
-    TRY(groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
+    const bool halves = s->f16 && !s->part && optional && s->device_limits.rungs & RUNGS_OF_MOMENTS;
+    TRY(norms_split(&s->graph, s->plan, halves ? &filter : NULL, e) &&
+        groups_create(&s->graph, s->plan, &filter, &s->groups, &s->n_groups, e));
     if (s->part) TRY(groups_select(s, e));
     s->only = NULL;
     return make_calls(s, e);
@@ -480,8 +482,7 @@ static bool indices_fit(const struct wherry_session *s, struct error *e)
         if (n >= UINT32_MAX)
             return fail(e, WHERRY_STATUS_TOO_LONG,
                         "%s would have %llu elements, and kernels index with 32 bits: use smaller limits (tokens, "
-                        "length) or the "
-                        "plan \"flash\"",
+                        "length) or the plan \"flash\"",
                         s->graph.tensors[t].name, (unsigned long long)n);
     }
     return true;

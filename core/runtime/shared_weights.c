@@ -8,7 +8,7 @@
 #include "runtime/session.h"
 
 struct shared_tensor {
-    enum weight weight;
+    enum weight weight, folded;
     int layer;
     size_t element; /* bytes */
     bool bf16, reordered;
@@ -75,6 +75,7 @@ static struct shared_tensor tensor_key(const struct wherry_session *s, int t)
 {
     const struct tensor *tensor = &s->graph.tensors[t];
     struct shared_tensor key = {.weight = tensor->weight,
+                                .folded = tensor->folded,
                                 .layer = tensor->layer,
                                 .element = tensor_element_bytes(&s->graph, t, session_storage(s)),
                                 .bf16 = tensor->bf16 || session_type(s) == STORAGE_BF16};
@@ -94,9 +95,10 @@ static bool orders_equal(const struct matrix_order *a, const struct matrix_order
 
 static bool keys_equal(const struct shared_tensor *a, const struct shared_tensor *b)
 {
-    return a->weight == b->weight && a->layer == b->layer && a->element == b->element && a->bf16 == b->bf16 &&
-           a->reordered == b->reordered && (!a->reordered || orders_equal(&a->order, &b->order)) &&
-           a->at.bytes == b->at.bytes && a->at.piece_bytes == b->at.piece_bytes;
+    return a->weight == b->weight && a->folded == b->folded && a->layer == b->layer && a->element == b->element &&
+           a->bf16 == b->bf16 && a->reordered == b->reordered &&
+           (!a->reordered || orders_equal(&a->order, &b->order)) && a->at.bytes == b->at.bytes &&
+           a->at.piece_bytes == b->at.piece_bytes;
 }
 
 /* NULL: no arena has it. */

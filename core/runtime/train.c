@@ -7,6 +7,8 @@
 #include "base/half.h"
 #include "base/number.h"
 #include "graph/experts.h"
+#include "graph/kinds.h"
+#include "interface/interface.h"
 #include "runtime/encode.h"
 #include "runtime/results.h"
 
@@ -335,12 +337,27 @@ static bool write_numbers(const struct wherry_session *s, const struct batch_sha
     return ok;
 }
 
+/* What moments of strips could be, of values about as far apart as random inputs are: none have squares below 0. */
+static void fill_moments(float *values, size_t count, uint32_t each)
+{
+    fill_random(values, STORAGE_F32, count, 0.2f, 4);
+    for (size_t i = 0; i < count; i++) values[i] = MOMENTS_STRIP * (i % each == each - 1 ? 1 + values[i] : values[i]);
+}
+
+/* How many moments of a strip a tensor has, 0 of any other. */
+static uint32_t moments_each(const struct graph *g, int tensor)
+{
+    for (int i = 0; i < g->n_ops; i++)
+        if (g->ops[i].kind == &kind_moments && g->ops[i].out[0] == tensor) return g->ops[i].norm ? 1 : 2;
+    return 0;
+}
+
 /* Of a part of a plan. Statistics are 32-bit floats in every type. */
 static bool part_random_inputs(struct wherry_session *s, const struct batch_shape *shape, struct error *e)
 {
     const struct graph *g = &s->graph;
     const uint64_t piece = (uint64_t)PIECE_ELEMENTS * sizeof(float);
-    void *values = host_alloc(&s->context->host, 2, piece, e); /* in the type of storage, after them f32 */
+    void *values = host_alloc(&s->context->host, 3, piece, e); /* in the type of storage, after them f32, and moments */
     if (!values) return false;
     fill_random(values, session_type(s), 2 * PIECE_ELEMENTS, 1, 2);
     fill_random((char *)values + piece, STORAGE_F32, PIECE_ELEMENTS, 1, 3);
@@ -349,7 +366,9 @@ static bool part_random_inputs(struct wherry_session *s, const struct batch_shap
         for (int r = 0; ok && r < s->groups[i].n_reads; r++) {
             int t = tensor_owner(g, s->groups[i].reads[r]);
             if (g->tensors[t].role != TENSOR_VALUE || made_before(s, i, t)) continue;
-            const char *from = (char *)values + (g->tensors[t].f32 ? piece : 0);
+            const uint32_t each = moments_each(g, t);
+            if (each) fill_moments((float *)values + 2 * (size_t)PIECE_ELEMENTS, PIECE_ELEMENTS, each);
+            const char *from = (char *)values + (each ? 2 * piece : g->tensors[t].f32 ? piece : 0);
             ok = g->tensors[t].u32 ? write_numbers(s, shape, t, e)
                                    : write_pieces(s, session_transfer(s, shape, t, NULL), from, piece, e);
         }

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/platform.h"
+#include "base/round.h"
+#include "runtime/weight_fold.h"
 
 /* In another order pieces are larger, so that most matrices are read row after row, and not some columns of every row
  * at a time. A round is some pieces for each thread, and no more: new memory takes longer than the cache that it should
@@ -25,6 +27,7 @@ struct piece {
     bool reordered;
     uint32_t columns;   /* > 0: a whole matrix of int8, */
     uint64_t scales_at; /* and bytes from its beginning to its rows' scales */
+    struct weight_fold fold;
     struct matrix_order order;
     uint64_t first, count; /* values; in another order, of the outer index */
     int block;
@@ -105,6 +108,8 @@ static bool piece_next(struct upload *u, struct piece *p, struct error *e)
     TRY(check_count(s, u->tensor, p->parts, n, e));
     p->first = u->at;
     p->count = PIECE_ELEMENTS;
+    p->fold = weight_fold_of(s, u->tensor, p->as);
+    if (p->fold.columns) p->count = round_up(p->count, p->fold.columns); /* whole rows */
     if ((p->columns = t->int8)) p->count = all, p->scales_at = sizeof(float) * tensor_scales_at(&s->graph, u->tensor);
     if ((p->reordered = tensor_reordered(&s->graph, u->tensor, &p->order))) {
         inner = all / outer_of(&p->order);
@@ -160,9 +165,9 @@ static bool round_fill(struct upload *u, struct round *r, struct error *e)
 /* ---- converting, on any thread ---- */
 
 /* `left` values from number `first` on of parts in the model's order. */
-static bool parts_convert(struct piece *p, uint64_t first, uint64_t left, void *raw, unsigned char *to)
+static bool parts_convert(struct piece *p, uint64_t first, uint64_t left, enum weight_type as, void *raw,
+                          unsigned char *to)
 {
-    enum weight_type as = p->as;
     uint64_t size = as == WEIGHT_TYPE_F32 ? 4 : 2;
     for (const struct weight_part *part = p->parts; left; part++) {
         if (first >= part->elements) {
@@ -178,6 +183,28 @@ static bool parts_convert(struct piece *p, uint64_t first, uint64_t left, void *
     return true;
 }
 
+/* Row number `r` of the piece, of matrices that lie row by row. */
+static bool row_read(struct piece *p, uint64_t r, uint32_t columns, void *raw, float *row)
+{
+    if (p->reordered)
+        return weight_convert_order(p->parts, &p->order, p->first + r, 1, WEIGHT_TYPE_F32, raw, NULL, row, &p->e);
+    return parts_convert(p, p->first + r * columns, columns, WEIGHT_TYPE_F32, raw, (unsigned char *)row);
+}
+
+/* Rows that a norm's gamma is folded into, or gamma itself. `floats` has room for two rows. */
+static bool rows_fold(struct piece *p, void *raw, float *floats)
+{
+    const uint32_t columns = p->fold.columns;
+    const uint64_t rows = p->reordered ? p->count : p->count / columns;
+    float *factors = floats + columns;
+    TRY(weight_fold_factors(&p->fold, raw, factors, &p->e));
+    for (uint64_t r = 0; r < rows; r++) {
+        if (!p->fold.itself) TRY(row_read(p, r, columns, raw, floats));
+        weight_fold_row(&p->fold, factors, floats, (uint16_t *)(void *)p->to + r * columns);
+    }
+    return true;
+}
+
 /* Rows of int8: the nearest multiples of a scale by which the largest value is 127. `row` has room for one of floats.
  */
 static bool rows_scale(struct piece *p, void *raw, float *row)
@@ -188,10 +215,7 @@ static bool rows_scale(struct piece *p, void *raw, float *row)
     for (uint64_t r = 0; r < rows; r++) {
         int8_t *to = (int8_t *)p->to + r * p->columns;
         float largest = 0;
-        if (p->reordered)
-            TRY(weight_convert_order(p->parts, &p->order, r, 1, p->as, raw, NULL, row, &p->e));
-        else
-            TRY(parts_convert(p, r * p->columns, p->columns, raw, (unsigned char *)row));
+        TRY(row_read(p, r, p->columns, raw, row));
         for (uint32_t c = 0; c < p->columns; c++) largest = fabsf(row[c]) > largest ? fabsf(row[c]) : largest;
         scales[r] = largest / 127;
         for (uint32_t c = 0; c < p->columns; c++) to[c] = scales[r] > 0 ? (int8_t)nearbyintf(row[c] / scales[r]) : 0;
@@ -203,9 +227,10 @@ static bool piece_convert(struct piece *p, void *raw, void *strip)
 {
     memset(p->to + p->bytes - 4, 0, 4); /* the last values' padding */
     if (p->columns) return rows_scale(p, raw, strip);
+    if (p->fold.columns) return rows_fold(p, raw, strip);
     if (p->reordered)
         return weight_convert_order(p->parts, &p->order, p->first, p->count, p->as, raw, strip, p->to, &p->e);
-    return parts_convert(p, p->first, p->count, raw, p->to);
+    return parts_convert(p, p->first, p->count, p->as, raw, p->to);
 }
 
 /* ---- copying, on the calling thread ---- */
@@ -303,7 +328,10 @@ static bool upload_begin(struct upload *u, struct error *e)
         elements += tensor_elements(&s->graph, &s->limits, t);
         if (tensor_reordered(&s->graph, t, &order) && ORDER_STRIP * step_of(&order) > strip)
             strip = ORDER_STRIP * step_of(&order);
-        if (2 * s->graph.tensors[t].int8 > strip) strip = 2 * s->graph.tensors[t].int8; /* a row of floats */
+        /* A row of floats; two. */
+        if (2 * s->graph.tensors[t].int8 > strip) strip = 2 * s->graph.tensors[t].int8;
+        const uint64_t folded = s->graph.tensors[t].folded ? 4 * (uint64_t)s->graph.dims.of['i'] : 0;
+        if (folded > strip) strip = folded;
         if (backend->buffer_bytes && !u->direct[block])
             u->direct[block] = backend->buffer_bytes(s->device->handle, s->buffers[block]);
     }

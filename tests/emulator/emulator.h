@@ -62,8 +62,8 @@ struct lanes { /* of a warp: what they show each other, in turns */
     uint32_t word[6];
 };
 
-struct copy { /* that cp.async began */
-    uint32_t to, bytes;
+struct copy {                 /* that cp.async began */
+    uint32_t to, size, bytes; /* size: of its place, where what is not copied becomes 0 */
     const void *from;
     uint32_t group;
 };

@@ -330,18 +330,22 @@ static void run_add_floats(const struct instruction *i, uint64_t *v)
 
 static void copy_make(const struct copy *c)
 {
-    memcpy(shared_at(c->to, 16, 16, "cp.async"), "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
-    if (c->bytes) memcpy(shared_at(c->to, 16, 16, "cp.async"), c->from, c->bytes);
+    void *to = shared_at(c->to, c->size, c->size, "cp.async");
+    memset(to, 0, c->size);
+    if (c->bytes) memcpy(to, c->from, c->bytes);
 }
 
 static void run_copy(const struct instruction *i, uint64_t *v)
 {
     struct copy c = {.to = get32(i, v, 0), .from = (const void *)(uintptr_t)get(i, v, 1), .group = item->copy_group};
-    c.bytes = i->n > 3 ? get32(i, v, 3) : 16;
-    if (get32(i, v, 2) != 16 || c.bytes > 16) machine_fail("%s of %u bytes", i->name, c.bytes);
-    shared_at(c.to, 16, 16, i->name);
-    if (c.bytes && ((uintptr_t)c.from % 16 || !memory_holds(c.from, c.bytes)))
-        machine_fail("%s from %p, which is in no buffer or no multiple of 16", i->name, c.from);
+    const bool small = strstr(i->name, ".ca."); /* 4, 8 or 16 bytes, else 16 */
+    c.size = get32(i, v, 2);
+    c.bytes = i->n > 3 ? get32(i, v, 3) : c.size;
+    if ((c.size != 16 && !(small && (c.size == 4 || c.size == 8))) || c.bytes > c.size)
+        machine_fail("%s of %u bytes", i->name, c.bytes);
+    shared_at(c.to, c.size, c.size, i->name);
+    if (c.bytes && ((uintptr_t)c.from % c.size || !memory_holds(c.from, c.bytes)))
+        machine_fail("%s from %p, which is in no buffer or no multiple of %u", i->name, c.from, c.size);
     if (item->n_copies == item->room) {
         item->room = item->room ? item->room * 2 : 64;
         item->copies = realloc(item->copies, item->room * sizeof *item->copies);
@@ -691,6 +695,7 @@ static const struct known {
     {"fence.proxy.async.shared::cta", run_nothing, false},
     {"fence.proxy.tensormap::generic.acquire.gpu", run_map_acquire, false},
     {"cp.async.cg.shared.global", run_copy, false},
+    {"cp.async.ca.shared.global", run_copy, false},
     {"cp.async.commit_group", run_copies_commit, false},
     {"cp.async.wait_group", run_copies_wait, false},
     {"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes", run_tensor_load, false},

@@ -45,6 +45,23 @@ static struct matrix_tile tile_normal(const struct call *call, const struct devi
     return t;
 }
 
+/* A CPU's for moments: a sub-group has a strip of columns. */
+static const struct matrix_tile tile_cpu_strips = {16, 64, 16, 8, 64, 1, 1, 1, 1, 1};
+
+/* Moments it writes of strips that a sub-group has, or reads for many rows: few are left to what normalizes them. */
+static bool fits_moments(const struct call *call, const struct sizes *s, const char **reason)
+{
+    uint64_t parts;
+    const struct matrix_tile *t = s->limits->cpu ? &tile_cpu_strips : tile_of(call, s, 1, &parts);
+    bool written = call_get(call, CONST_MOMENTS, 0) == MOMENTS_WRITTEN;
+    bool room = matrix_tile_fits(t, s->limits, form_of(call), t->m * sizeof(float));
+    if (!call_moments_fit(call, reason)) return false;
+    *reason = s->max_rows <= SMALL_BATCH_ROWS                    ? "few rows are left to products that normalize them"
+              : !room || (written && t->piece_n % MOMENTS_STRIP) ? "a sub-group has no whole strip of columns"
+                                                                 : NULL;
+    return !*reason;
+}
+
 /* Of the calls of optional rows only those: not the columns of an operand (call_fuses). */
 static bool fits_normal(const struct call *call, const struct sizes *s, const char **reason)
 {
@@ -83,6 +100,7 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
     if (!*reason && call_get(call, CONST_NORM_Y, 0)) *reason = "its work-groups have no whole rows of a result";
     if (!*reason && !call_pairs_fit(call, 4, reason)) return false;
     if (!*reason && call_get(call, CONST_DELTA, 0)) return fits_heads(call, t, reason);
+    if (!*reason && call_get(call, CONST_MOMENTS, 0)) return fits_moments(call, s, reason);
     return !*reason && (!call_get(call, CONST_NORM, 0) || fits_normal(call, s, reason));
 }
 
@@ -94,7 +112,8 @@ static void size(struct call *call, const struct sizes *s)
         matrix_tile_set(call, &t, s->limits);
         return;
     }
-    matrix_tile_set(call, tile_of(call, s, 1, &parts), s->limits);
+    bool strips = s->limits->cpu && call_get(call, CONST_MOMENTS, 0);
+    matrix_tile_set(call, strips ? &tile_cpu_strips : tile_of(call, s, 1, &parts), s->limits);
     if (!call_get(call, CONST_COLUMN_SUMS, 0)) return;
     /* Sums of columns are a tile's, those of rows a piece's. */
     uint8_t side = call_runtime(call) == RUNTIME_N ? CONST_THREAD_N : CONST_TILE_M;
@@ -112,7 +131,10 @@ static void divide(struct call calls[GROUP_MAX_CALLS], int *count, const struct 
 
 static size_t shared_bytes(const struct call *call)
 {
-    size_t scratch = call_get(call, CONST_NORM, 0) ? call_get(call, CONST_LOCAL_SIZE, 0) * sizeof(float) : 0;
+    bool factors = call_get(call, CONST_MOMENTS, 0) == MOMENTS_READ;
+    size_t scratch = call_get(call, CONST_NORM, 0) ? call_get(call, CONST_LOCAL_SIZE, 0) * sizeof(float)
+                     : factors                     ? call_get(call, CONST_TILE_M, 0) * sizeof(float)
+                                                   : 0;
     return scratch + matrix_stage_bytes(call);
 }
 
@@ -129,6 +151,7 @@ static void count_traffic(struct count *c)
     uint64_t part = weight && get(c, CONST_COLUMN_SUMS, 0) ? get(c, CONST_PART_ROWS, 1) : k;
     uint64_t loaded = matrix_k_loaded(c->call, k, part, weight);
     uint64_t tiles_m = divide_up(m, tile_m), tiles_n = divide_up(n, tile_n);
+    count_moments(c);
     count_product(c, 8, 8 * (uint64_t)get(c, CONST_LOCAL_SIZE, 1) / tile_n);
     reads(c, SLOT_X, (tiles_m * tile_m * loaded - m * k) * tiles_n);
     reads(c, SLOT_W, (tiles_n * tile_n * loaded - n * k) * tiles_m);
@@ -151,7 +174,8 @@ const struct variant variant_gemm_coopmat = {
               CONST_NORM,        CONST_DELTA,
               CONST_HEAD_DIM,    CONST_GATE,
               CONST_ROTARY,      CONST_QKV_INTERLEAVED,
-              CONST_KEY_HEADS,   CONST_SCALES},
+              CONST_KEY_HEADS,   CONST_SCALES,
+              CONST_MOMENTS,     CONST_RMS},
     .why = "cooperative matrices: f16 added in f32 by matrix units",
     .fits = fits,
     .size = size,

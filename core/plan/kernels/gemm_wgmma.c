@@ -169,9 +169,9 @@ static const struct wgmma_tile *divided_tile(const struct call *call, const stru
 /* Sums that nothing comes after. */
 static bool is_plain(const struct call *call)
 {
-    static const uint8_t others[] = {CONST_BIAS,    CONST_ACTIVATION, CONST_RESIDUAL, CONST_SUM,
-                                     CONST_DROPOUT, CONST_DERIVATIVE, CONST_KEPT,     CONST_NORM_Y,
-                                     CONST_DELTA,   CONST_GATE,       CONST_ROTARY,   CONST_COLUMN_SUMS};
+    static const uint8_t others[] = {CONST_BIAS,       CONST_ACTIVATION,  CONST_RESIDUAL, CONST_SUM,   CONST_DROPOUT,
+                                     CONST_DERIVATIVE, CONST_KEPT,        CONST_NORM_Y,   CONST_DELTA, CONST_GATE,
+                                     CONST_ROTARY,     CONST_COLUMN_SUMS, CONST_MOMENTS};
     bool more = false;
     for (size_t i = 0; i < sizeof others; i++) more |= call_get(call, others[i], 0) != 0;
     return !more;
@@ -247,6 +247,9 @@ static bool fits(const struct call *call, const struct sizes *s, const char **re
                   ? "slopes come with activations of rows of tokens"
                   : NULL;
     if (*reason || !call_pairs_fit(call, 8, reason)) return false;
+    if (!call_moments_fit(call, reason)) return false;
+    if (call_get(call, CONST_MOMENTS, 0) && few_rows(s))
+        return variant_refuse(reason, "few rows are left to gemm_small_batch");
     if (normalizes(call)) return fits_normal(call, s, reason);
     return !call_get(call, CONST_DELTA, 0) || fits_heads(call, s, reason);
 }
@@ -333,6 +336,7 @@ static void count_traffic(struct count *c)
         writes_scratch(c, SLOT_PARTIALS, parts * partials_of(c->call));
         reads(c, SLOT_PARTIALS, (parts - 1) * partials_of(c->call));
     }
+    count_moments(c);
     count_product(c, 8,
                   get(c, CONST_NORM_Y, 0) ? get(c, CONST_TILE_M, 64) : 7 * (32 / (get(c, CONST_TILE_N, 256) / 8)));
 }
@@ -354,7 +358,8 @@ const struct variant variant_gemm_wgmma = {
               CONST_NORM_Y,      CONST_DELTA,
               CONST_HEAD_DIM,    CONST_GATE,
               CONST_ROTARY,      CONST_QKV_INTERLEAVED,
-              CONST_KEY_HEADS},
+              CONST_KEY_HEADS,   CONST_MOMENTS,
+              CONST_RMS},
     .sums_operand = true,
     .slopes = true,
     .why = "wgmma with tiles by the tensor copy engine, Hopper's fastest",
