@@ -189,9 +189,11 @@ INLINE uint row_of(const uint step, const uint lane)
 #endif
 }
 
-/* The residual comes two steps ahead but beside dropout, whose words want the registers: 7 % of the product there. */
+/* Steps that the residual comes ahead: two, but beside dropout, whose words want the registers (7 % of the product there). And
+ * steps that are written out, so that a load need not have come when the next one's registers become its own: as many,
+ * but beside moments, where a longer loop costs more than it saves: 19 % of a product of 768 with three. */
 #define AHEAD (RESIDUAL && !DROPOUT ? 2 : 1)
-#define TURNS 1
+#define TURNS (MOMENTS == MOMENTS_WRITTEN ? 1 : AHEAD)
 
 /* Of a warp's steps, groups of which are taken by the workers in turns. */
 INLINE bool closes(const uint step) { return step % GROUP_STEPS == GROUP_STEPS - 1; }

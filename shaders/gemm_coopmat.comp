@@ -241,6 +241,13 @@ void fetch_turns(out vec4 turn[2], const uint at_position, const uint column)
     }
 }
 
+/* A row's eight elements from `column` on, which are added. Past the end they are others, and not used: a load under a
+ * condition would be waited for. */
+uvec4 fetch_residual(const uint row, const uint row_end, const uint column, const uint column_end)
+{
+    return residual_wide[(min(row, row_end - 1) * Y_STRIDE + min(column, column_end - 1)) / 8];
+}
+
 /* Four channels of a row from `column` on. */
 vec4 rotated(vec4 v, const vec4 turn, const uint column)
 {
@@ -264,8 +271,8 @@ void store_gradients(const vec4 v[2], const uint at)
 }
 
 /* With a gate what it makes is stored here. */
-void epilogue(inout vec4 v[2], const vec4 turn[2], const uint row, const uint column, const uint column_end,
-              const uvec2 block)
+void epilogue(inout vec4 v[2], const vec4 turn[2], const uvec4 addend, const uint row, const uint column,
+              const uint column_end, const uvec2 block)
 {
     const uint at = row * Y_STRIDE + column;
     if (SUM != 0 && NORM == 0) {
@@ -309,10 +316,8 @@ void epilogue(inout vec4 v[2], const vec4 turn[2], const uint row, const uint co
                          derivative(DERIVATIVE, d[c].z), derivative(DERIVATIVE, d[c].w));
     }
     if (RESIDUAL != 0) {
-        vec4 r[2];
-        LOAD_EIGHT(r, residual, at, true);
-        v[0] += r[0];
-        v[1] += r[1];
+        v[0] += unpack_quad(addend.xy);
+        v[1] += unpack_quad(addend.zw);
     }
 }
 
@@ -376,6 +381,7 @@ void main()
      * before that. */
     uint at_position = 0;
     vec4 turn[2] = {vec4(0.0), vec4(0.0)}, next_turn[2] = {vec4(0.0), vec4(0.0)};
+    uvec4 addend = uvec4(0), next_addend = uvec4(0); /* the residual's, likewise */
     ROLLED
     for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
         const uint chunk_row = row0 + piece_m + chunk, chunk_end = min(row_end, row0 + piece_m + THREAD_M);
@@ -385,16 +391,22 @@ void main()
             first_position = positions[min(chunk_row + lane, row_end - 1)];
             at_position = positions[min(chunk_row + lane + LANES, row_end - 1)];
         }
+        if (RESIDUAL != 0) next_addend = fetch_residual(chunk_row + lane * BLOCK, row_end, column, column_end);
         STAGE_SUMS(sum, chunk, staged, share)
         if (ROTARY != 0) fetch_turns(next_turn, first_position, column);
         piece_barrier();
         ROLLED
-        for (uint r = lane * BLOCK; r < CHUNK; r += r % BLOCK < BLOCK - 1 ? 1 : LANES * BLOCK - (BLOCK - 1)) {
+        for (uint r = lane * BLOCK, next; r < CHUNK; r = next) {
             const uint row = row0 + piece_m + chunk + r;
+            next = r + (r % BLOCK < BLOCK - 1 ? 1 : LANES * BLOCK - (BLOCK - 1));
             if (ROTARY != 0) {
                 turn = next_turn;
                 fetch_turns(next_turn, at_position, column);
                 at_position = positions[min(row + 2 * LANES, row_end - 1)];
+            }
+            if (RESIDUAL != 0) {
+                addend = next_addend;
+                next_addend = fetch_residual(chunk_row + next, row_end, column, column_end);
             }
             if (chunk + r < THREAD_M && row < row_end && column < column_end) {
                 const uint from = staged + r * SUMS_PITCH + unit * 2;
@@ -412,7 +424,7 @@ void main()
                     v[1] += b[1];
                 }
                 if (BLOCK > 1 && r % BLOCK == 0) block = kept_block(row, column);
-                epilogue(v, turn, row, column, column_end, block);
+                epilogue(v, turn, addend, row, column, column_end, block);
                 if (MOMENTS == MOMENTS_WRITTEN) stages[from].xy = unit_moments(v);
                 if (DELTA != 0) stages[from] = uvec4(pack_quad(v[0]), pack_quad(v[1]));
                 if (ROW_SUMS) stages[from].x = floatBitsToUint(unit_sum(v, column_end - column));
