@@ -322,9 +322,9 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     __global float *made = t->made_moments + (column / MOMENTS_STRIP * (ulong)t->row_end + p.row) * MOMENTS_EACH;
 #endif
     if (!dry) mbarrier_wait(barrier, parity);
-    ROLLED for (; step < STEPS;) UNROLL for (uint i = 0; i < TURNS; i++)
+    ROLLED for (; step < STEPS;) UNROLL for (uint written = 0; written < TURNS; written++)
     {
-        if (i > 0 && step >= STEPS) break;
+        if (written > 0 && step >= STEPS) break;
         const uint next_step = step_after(step, workers), next_row = row_of(next_step, lane);
         uint4 raw[2];
         float v[2][8];
@@ -342,12 +342,12 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, next_row, rows);
 #endif
 #if RESIDUAL
-        const uint4 raw_residual[2] = {residual[i][0], residual[i][1]};
+        const uint4 raw_residual[2] = {residual[written][0], residual[written][1]};
         UNROLL for (uint k = 0; k + TURNS < AHEAD; k++)
         {
             UNROLL for (uint r = 0; r < 2; r++) residual[k][r] = residual[k + 1][r];
         }
-        fetch_rows(residual[i + AHEAD - TURNS], t->residual + begin, row_of(asked, lane), rows);
+        fetch_rows(residual[written + AHEAD - TURNS], t->residual + begin, row_of(asked, lane), rows);
         asked = step_after(asked, workers);
 #endif
 #if ROTARY

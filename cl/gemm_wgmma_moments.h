@@ -2,7 +2,7 @@
  * MOMENTS_STRIP columns, which eight lanes side by side have; or a factor for each row of sums, of such moments. The
  * epilogue is seldom far ahead of the products, so it waits for no memory: moments of the next tile's rows are copied to
  * shared memory while a tile is finished. A strip's moments have the same bits whatever tile it is in, and so have
- * factors. For gemm_wgmma_epilogue.h alone. */
+ * factors. For gemm_wgmma.cl and its epilogue alone. */
 #if RMS == RMS_NONE
 #define MOMENTS_EACH 2
 typedef float2 moments_type; /* of a strip: sum, sum of squares */

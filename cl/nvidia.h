@@ -132,10 +132,11 @@ INLINE void copy_async(const uint to, __global const void *from, const bool ther
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 
-/* Copies since the last commit are one group; waiting leaves the newest `left` groups under way. What has come is seen
- * by others after a barrier. */
 /* 4 or 8 bytes on as many. */
 #define COPY_SMALL(to, from, bytes)                                                                                    \
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes) : "memory")
+
+/* Copies since the last commit are one group; waiting leaves the newest `left` groups under way. What has come is seen
+ * by others after a barrier. */
 INLINE void copy_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 #define COPY_WAIT(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")

@@ -347,9 +347,9 @@ static void fill_moments(float *values, size_t count, uint32_t each)
 /* How many moments of a strip a tensor has, 0 of any other. */
 static uint32_t moments_each(const struct graph *g, int tensor)
 {
-    for (int i = 0; i < g->n_ops; i++)
-        if (g->ops[i].kind == &kind_moments && g->ops[i].out[0] == tensor) return g->ops[i].norm ? 1 : 2;
-    return 0;
+    const int maker = tensor_maker(g, tensor);
+    if (maker < 0 || g->ops[maker].kind != &kind_moments) return 0;
+    return g->ops[maker].norm ? 1 : 2;
 }
 
 /* Of a part of a plan. Statistics are 32-bit floats in every type. */
@@ -362,12 +362,15 @@ static bool part_random_inputs(struct wherry_session *s, const struct batch_shap
     fill_random(values, session_type(s), 2 * PIECE_ELEMENTS, 1, 2);
     fill_random((char *)values + piece, STORAGE_F32, PIECE_ELEMENTS, 1, 3);
     bool ok = true;
+    uint32_t filled = 0; /* with moments of so many a strip, as all of a graph are */
     for (int i = 0; ok && i < s->n_groups; i++)
         for (int r = 0; ok && r < s->groups[i].n_reads; r++) {
             int t = tensor_owner(g, s->groups[i].reads[r]);
             if (g->tensors[t].role != TENSOR_VALUE || made_before(s, i, t)) continue;
             const uint32_t each = moments_each(g, t);
-            if (each) fill_moments((float *)values + 2 * (size_t)PIECE_ELEMENTS, PIECE_ELEMENTS, each);
+            if (each && each != filled)
+                fill_moments((float *)values + 2 * (size_t)PIECE_ELEMENTS, PIECE_ELEMENTS, each);
+            if (each) filled = each;
             const char *from = (char *)values + (each ? 2 * piece : g->tensors[t].f32 ? piece : 0);
             ok = g->tensors[t].u32 ? write_numbers(s, shape, t, e)
                                    : write_pieces(s, session_transfer(s, shape, t, NULL), from, piece, e);
