@@ -21,6 +21,10 @@ INLINE uint4 pack_here(const float *v)
 /* What is left 0 in the place of some values is done two at a time where it comes last: RELU in the same instruction,
  * and by masks what dropout drops and what was not above 0 before RELU. */
 #define COMES_LAST (!RESIDUAL && !EPILOGUE_SUMS && !GATE)
+/* Nothing but the residual comes after the sums, which have 16 bits, too: they are added two at a time. */
+#define PACKED_RESIDUAL                                                                                                \
+    (RESIDUAL && !BIAS && !ROTARY && !GATE && !SUM && !DROPOUT && !KEPT && !DERIVATIVE && !DELTA && !EPILOGUE_SUMS &&  \
+     ACTIVATION == ACTIVATION_NONE && MOMENTS != MOMENTS_READ)
 #define PACKED_RELU (COMES_LAST && !DERIVATIVE && ACTIVATION == ACTIVATION_RELU)
 #define PACKED_SLOPE (COMES_LAST && DERIVATIVE == ACTIVATION_RELU)
 #define PACKED_DROP (COMES_LAST && DROPOUT && !KEPT && !DRAWN_BLOCKS && (!DERIVATIVE || PACKED_SLOPE))
@@ -189,11 +193,9 @@ INLINE uint row_of(const uint step, const uint lane)
 #endif
 }
 
-/* Steps that the residual comes ahead: two, but beside dropout, whose words want the registers (7 % of the product there). And
- * steps that are written out, so that a load need not have come when the next one's registers become its own: as many,
- * but beside moments, where a longer loop costs more than it saves: 19 % of a product of 768 with three. */
+/* Steps that the residual comes ahead, which are written out, so that a load need not have come when the next one's
+ * registers become its own: two, but beside dropout, whose words want the registers (7 % of the product there). */
 #define AHEAD (RESIDUAL && !DROPOUT ? 2 : 1)
-#define TURNS (MOMENTS == MOMENTS_WRITTEN ? 1 : AHEAD)
 
 /* Of a warp's steps, groups of which are taken by the workers in turns. */
 INLINE bool closes(const uint step) { return step % GROUP_STEPS == GROUP_STEPS - 1; }
@@ -322,7 +324,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     __global float *made = t->made_moments + (column / MOMENTS_STRIP * (ulong)t->row_end + p.row) * MOMENTS_EACH;
 #endif
     if (!dry) mbarrier_wait(barrier, parity);
-    ROLLED for (; step < STEPS;) UNROLL for (uint written = 0; written < TURNS; written++)
+    ROLLED for (; step < STEPS;) UNROLL for (uint written = 0; written < AHEAD; written++)
     {
         if (written > 0 && step >= STEPS) break;
         const uint next_step = step_after(step, workers), next_row = row_of(next_step, lane);
@@ -341,13 +343,21 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         UNROLL for (uint i = 0; i < 2 * SAVED_PIECES; i++) raw_saved[i] = next_saved[i];
         fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, next_row, rows);
 #endif
-#if RESIDUAL
+#if PACKED_RESIDUAL
+        const uint4 added[2] = {add_eight(raw[0], residual[written][0]), add_eight(raw[1], residual[written][1])};
+        fetch_rows(residual[written], t->residual + begin, row_of(asked, lane), rows);
+        asked = step_after(asked, workers);
+        store_rows(to, Y_STRIDE, row, rows, columns, added);
+#if MOMENTS == MOMENTS_WRITTEN
+        UNROLL for (uint r = 0; r < 2; r++) unpack_vector(added[r], v[r]);
+        write_moments(made, v, row, rows);
+#endif
+        step = next_step;
+        row = next_row;
+        continue;
+#elif RESIDUAL
         const uint4 raw_residual[2] = {residual[written][0], residual[written][1]};
-        UNROLL for (uint k = 0; k + TURNS < AHEAD; k++)
-        {
-            UNROLL for (uint r = 0; r < 2; r++) residual[k][r] = residual[k + 1][r];
-        }
-        fetch_rows(residual[written + AHEAD - TURNS], t->residual + begin, row_of(asked, lane), rows);
+        fetch_rows(residual[written], t->residual + begin, row_of(asked, lane), rows);
         asked = step_after(asked, workers);
 #endif
 #if ROTARY
@@ -421,7 +431,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             unpack_vector(raw_saved[r], d);
             derive_eight(DERIVATIVE, v[r], d);
 #endif
-#if RESIDUAL
+#if RESIDUAL && !PACKED_RESIDUAL
             float addend[8];
             unpack_vector(raw_residual[r], addend);
             UNROLL for (uint c = 0; c < 8; c++) v[r][c] += addend[c];

@@ -49,6 +49,17 @@ static inline void add_pair(__global float2 *to, const float2 v)
     asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(v.x), "f"(v.y) : "memory");
 }
 
+/* The sums of eight elements in 16 bits, each rounded once. */
+static inline uint4 add_eight(const uint4 a, const uint4 b)
+{
+    uint4 sum;
+    asm("add.rn." NARROW "x2 %0, %1, %2;" : "=r"(sum.x) : "r"(a.x), "r"(b.x));
+    asm("add.rn." NARROW "x2 %0, %1, %2;" : "=r"(sum.y) : "r"(a.y), "r"(b.y));
+    asm("add.rn." NARROW "x2 %0, %1, %2;" : "=r"(sum.z) : "r"(a.z), "r"(b.z));
+    asm("add.rn." NARROW "x2 %0, %1, %2;" : "=r"(sum.w) : "r"(a.w), "r"(b.w));
+    return sum;
+}
+
 /* 2^x; results below the smallest normal number become 0. */
 static inline float exp2_fast(const float x)
 {

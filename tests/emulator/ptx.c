@@ -237,6 +237,16 @@ static void run_less_halves(const struct instruction *i, uint64_t *v)
     put(i, v, 0, result);
 }
 
+static void run_add_halves(const struct instruction *i, uint64_t *v)
+{
+    uint32_t a = get32(i, v, 1), b = get32(i, v, 2), result = 0;
+    for (int half = 0; half < 32; half += 16)
+        result |= (uint32_t)float_to_narrow(i, narrow_to_float(i, (uint16_t)(a >> half)) +
+                                                   narrow_to_float(i, (uint16_t)(b >> half)))
+                  << half;
+    put(i, v, 0, result);
+}
+
 static void run_load(const struct instruction *i, uint64_t *v)
 {
     uint64_t from = get(i, v, 4);
@@ -678,6 +688,8 @@ static const struct known {
     {"ex2.approx.ftz.f32", run_exp2, false},
     {"min.u16x2", run_min_halves, false},
     {"sub.rn.f16x2", run_less_halves, false},
+    {"add.rn.f16x2", run_add_halves, false},
+    {"add.rn.bf16x2", run_add_halves, false},
     {"set.ge.u32.f16x2", run_not_less_halves, false},
     {"set.gt.u32.f16x2", run_above_halves, false},
     {"cvt.rn.relu.f16x2.f32", run_pack_relu, false},
