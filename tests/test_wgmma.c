@@ -177,10 +177,12 @@ static void test_small(void **state)
     make_call(&call, GEMM_NT, 0, 384, 384);
     call_tiles(&call, NULL, &hopper, true, 32, 32);
     assert_tile(&call, 64, 64);
-    /* 384 columns are one and a half of 256. */
+    /* 384 columns are one and a half of 256; 192 would leave lanes of the epilogue idle. */
     make_call(&call, GEMM_NT, 0, 384, 1536);
     call_tiles(&call, NULL, &hopper, true, 8192, 128);
-    assert_tile(&call, 128, 192);
+    assert_tile(&call, 192, 128);
+    assert_int_equal(call_get(&call, CONST_LOCAL_SIZE, 0), 640);
+    assert_map(&call.maps[0], SLOT_X, 0, 1536, 1536, 0, 192);
 }
 
 static void test_weight(void **state)

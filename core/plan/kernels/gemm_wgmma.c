@@ -16,16 +16,20 @@ enum {
 };
 
 /* From large to small: a large tile reads less memory for an output, small ones give work to more multiprocessors.
- * `speed` is relative to the first. On an H200 in one run, TFLOP/s at 4096 x 4096 x 1024: 128 x 256 574, 128 x 128 530;
- * with sums of 4096: 4096 x 1024 forward in 128 x 256 567, a weight's gradient of 3072 x 1024 in 192 x 128 563. The
- * small ones are estimates by the bytes that they load. */
+ * Speeds, of products of rows and of a weight's gradient, are relative to the first. On an H200 in one run, TFLOP/s at
+ * 4096 x 4096 x 1024: 128 x 256 574, 128 x 128 530; with sums of 4096: 4096 x 1024 forward in 128 x 256 567, a weight's
+ * gradient of 3072 x 1024 in 192 x 128 563. An epilogue of 192 columns leaves a quarter of its lanes idle, which a
+ * weight's gradient does not have: 8192 rows of 768 x 768 with a residual and moments take 26.7 us in 128 x 192
+ * and 25.9 in 192 x 128, gradients of 1152 x 768 through a gate 66 and 56. The small ones are estimates by the bytes
+ * that they load. */
 struct wgmma_tile {
     uint32_t m, n;
-    double speed;
+    double rows_speed, weight_speed;
 };
 
 static const struct wgmma_tile wgmma_tiles[] = {
-    {128, 256, 1.0}, {128, 192, 0.97}, {192, 128, 0.97}, {128, 128, 0.91}, {64, 128, 0.6}, {64, 64, 0.4},
+    {128, 256, 1.0, 1.0},   {128, 192, 0.94, 0.97}, {192, 128, 0.97, 0.97},
+    {128, 128, 0.91, 0.91}, {64, 128, 0.6, 0.6},    {64, 64, 0.4, 0.4},
 };
 enum { WGMMA_TILES = sizeof wgmma_tiles / sizeof *wgmma_tiles };
 
@@ -35,16 +39,21 @@ enum { NORMAL_ROWS = 64 }; /* of a tile that has all columns */
  * 128 x 256 and sums of 16,384 or 4096: 6.6e12 where 72 are busy, 5.9 with 96, 5.1 with 128. */
 static double multiprocessor_speed(uint64_t busy) { return 8.7e12 - 0.0281e12 * (double)(busy < 60 ? 60 : busy); }
 
-/* Seconds of m x n outputs with sums of `depth` in `parts`. It says 135 us for 3072 x 768 x 16,384 in 3 parts and 35
+/* The gradient of a weight: few tiles and a long sum, and nothing after it. */
+static bool is_weight(const struct call *call) { return call_runtime(call) == RUNTIME_K; }
+
+/* Seconds of outputs of `all` in `parts` of their sums. It says 135 us for 3072 x 768 x 16,384 in 3 parts and 35
  * for 768 x 768 x 16,384 in 7, where 136 and 36 were measured. */
-static double seconds(const struct wgmma_tile *t, const struct device_limits *limits, uint64_t m, uint64_t n,
-                      uint64_t depth, uint64_t parts)
+static double seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
 {
-    uint64_t all = device_units(limits), k_tiles = divide_up(divide_up(depth, parts), DEPTH);
-    uint64_t tiles = divide_up(m, t->m) * divide_up(n, t->n) * parts, rest = tiles % all;
-    double flop = 2.0 * t->m * t->n * (double)(k_tiles * DEPTH) / t->speed, finish = 0.7e-6, written = 0;
-    if (parts > 1) written = (double)(parts * m * n) * sizeof(float) / 5e12;
-    return (double)(tiles / all) * (flop / multiprocessor_speed(all) + finish) +
+    const struct wgmma_tile *t = &wgmma_tiles[tile];
+    const struct extents all = call_extents(call, s);
+    uint64_t units = device_units(s->limits), k_tiles = divide_up(divide_up(all.k, parts), DEPTH);
+    uint64_t tiles = divide_up(all.m, t->m) * divide_up(all.n, t->n) * parts, rest = tiles % units;
+    double speed = is_weight(call) ? t->weight_speed : t->rows_speed;
+    double flop = 2.0 * t->m * t->n * (double)(k_tiles * DEPTH) / speed, finish = 0.7e-6, written = 0;
+    if (parts > 1) written = (double)(parts * all.m * all.n) * sizeof(float) / 5e12;
+    return (double)(tiles / units) * (flop / multiprocessor_speed(units) + finish) +
            (rest ? flop / multiprocessor_speed(rest) + finish : 0) + written;
 }
 
@@ -54,9 +63,6 @@ static uint32_t dimension(const struct call *call, uint32_t which)
     static const uint8_t ids[] = {[RUNTIME_M] = CONST_M, [RUNTIME_N] = CONST_N, [RUNTIME_K] = CONST_K};
     return which == call_runtime(call) ? 0 : call_get(call, ids[which], 1);
 }
-
-/* The gradient of a weight: few tiles and a long sum, and nothing after it. */
-static bool is_weight(const struct call *call) { return call_runtime(call) == RUNTIME_K; }
 
 static void set_map(struct call_map *map, uint8_t slot, const struct call *call, uint32_t rows, uint32_t columns,
                     uint32_t stride, uint32_t offset, uint32_t box_rows)
@@ -110,25 +116,12 @@ static void set_tile(struct call *call, const struct sizes *s, const struct wgmm
 /* Of whole rows. */
 static struct wgmma_tile tile_normal(const struct call *call)
 {
-    return (struct wgmma_tile){NORMAL_ROWS, call_get(call, CONST_N, 1), 1};
-}
-
-/* The tile of three warpgroups is for a weight's gradient alone. */
-static bool tile_fits(const struct call *call, const struct sizes *s, int tile)
-{
-    (void)s;
-    return wgmma_tiles[tile].m != 192 || is_weight(call);
-}
-
-static double tile_seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
-{
-    struct extents all = call_extents(call, s);
-    return seconds(&wgmma_tiles[tile], s->limits, all.m, all.n, all.k, parts);
+    return (struct wgmma_tile){.m = NORMAL_ROWS, .n = call_get(call, CONST_N, 1)};
 }
 
 static void size(struct call *call, const struct sizes *s)
 {
-    static const struct tile_search search = {WGMMA_TILES, 1, 0, tile_fits, tile_seconds};
+    static const struct tile_search search = {WGMMA_TILES, 1, 0, NULL, seconds};
     uint64_t parts;
     if (normalizes(call)) {
         struct wgmma_tile t = tile_normal(call);
@@ -153,7 +146,7 @@ static double divided_seconds(const struct call *call, const struct sizes *s, in
 {
     const struct wgmma_tile *t = &wgmma_tiles[tile];
     struct extents all = call_extents(call, s);
-    return seconds(t, s->limits, all.m, all.n, all.k, parts) +
+    return seconds(call, s, tile, parts) +
            adding_seconds(t, s->limits, divide_up(all.m, t->m) * divide_up(all.n, t->n), parts);
 }
 
@@ -162,7 +155,7 @@ static double divided_seconds(const struct call *call, const struct sizes *s, in
 static const struct wgmma_tile *divided_tile(const struct call *call, const struct sizes *s, uint64_t *parts)
 {
     static const struct tile_search weights = {WGMMA_TILES, MOST_PARTS, LEAST_PART_ROWS, NULL, divided_seconds},
-                                    rows = {WGMMA_TILES, MOST_PARTS, LEAST_PART_K, tile_fits, divided_seconds};
+                                    rows = {WGMMA_TILES, MOST_PARTS, LEAST_PART_K, NULL, divided_seconds};
     return &wgmma_tiles[tile_search(is_weight(call) ? &weights : &rows, call, s, parts)];
 }
 
@@ -298,7 +291,6 @@ static void candidates(const struct call *sized, const struct sizes *s, struct c
     bool weight = is_weight(sized);
     for (int i = 0; i < WGMMA_TILES && !normalizes(sized); i++) {
         struct call call = *sized;
-        if (!tile_fits(sized, s, i)) continue;
         set_tile(&call, s, &wgmma_tiles[i]);
         if (!weight) call_sums_tiles(&call);
         choices_add(list, &call);
