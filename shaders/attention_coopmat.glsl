@@ -9,7 +9,7 @@
  * much that a weight could leave the range of 16 bits: a sum relative to an older maximum is as exact. Only then is the
  * largest score of a row looked for. Steps begin at the sequence's first key: the result depends on its own sequence
  * alone. Dropout has its place at the weights, after their total. BEFORE, AFTER: steps of which no query sees a key are
- * passed over.
+ * passed over, and so are halves of a step of which no query of the sub-group does.
  *
  * A group has ENTRIES entries of the query tile table, as many as there are for TILE_M queries: where sequences are
  * that long, one of them begins a tile of its own. */
@@ -161,6 +161,14 @@ float drop(const in uint row, const in uint column, const in float e, const in u
 #define AHEAD (DROPOUT == 0 || BLOCKS == 1 || HEAD_DIM < 64) /* where it costs no registers that are not there */
 #endif
 
+/* Whether a sub-group passes over the halves of a step of which it sees nothing. Its scores are then not ahead from one half
+ * to the next. Lavapipe has a sub-group's barrier for the work-group's, which all meet. */
+#define HALVES_APART (MASKED && CPU == 0)
+#define HALF_SEEN(key)                                                                                                 \
+    (HALVES_APART                                                                                                      \
+         ? subgroupAny(int(key) + int(TILE_N / 2) > mask_first_key(int(row0 + own), BEFORE) && (key) < own_end)        \
+         : true)
+
 /* Weights are added up as products with a matrix of ones. With dropout operands are what is left of them. */
 #define BY_PRODUCTS (DROPOUT == 0)
 
@@ -276,6 +284,7 @@ void attend(const uint sequence, const uint row0, const uint head)
     /* Lavapipe has a sub-group's barrier for the work-group's: there all sub-groups open alike. */
     const uint opener = CPU != 0 ? last_row : min(row0 + own + SUBGROUP_ROWS, length) - 1;
     const uint opened = uint(mask_first_key(int(opener), BEFORE));
+    const uint own_end = END_KEY(min(row0 + own + SUBGROUP_ROWS, length) - 1, length);
     const uint last = length - 1;
     MATRIX_A query[BLOCKS * DEEP];
     {
@@ -322,32 +331,34 @@ void attend(const uint sequence, const uint row0, const uint head)
                 FETCH_ROWS(held, v, v_at, V_STRIDE, key0 + TILE_N, last, TILE_N);
                 DRAW_NEXT;
             }
-            MATRIX_A weights[BLOCKS];
-            UNROLL
-            for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
-                DRAW_STRIP(strip);
-                if (!AHEAD || strip == 0) SCORES(strip)
-                LIMIT_GROWTH(OPENS(strip))
-                WEIGH(strip)
-                if (AHEAD && strip + 1 < 2 * STRIPS) SCORES(strip + 1)
-                OPERANDS_PUT;
-                DROP_STRIP(strip);
+            if (HALF_SEEN(key0 + half_step * (TILE_N / 2))) {
+                MATRIX_A weights[BLOCKS];
                 UNROLL
-                for (uint k = 0; k < STRIP / MATRIX_K; k++) {
+                for (uint strip = half_step * STRIPS; strip < (half_step + 1) * STRIPS; strip++) {
+                    DRAW_STRIP(strip);
+                    if (!AHEAD || strip == 0 || (HALVES_APART && strip == half_step * STRIPS)) SCORES(strip)
+                    LIMIT_GROWTH(OPENS(strip))
+                    WEIGH(strip)
+                    if (AHEAD && strip + 1 < (HALVES_APART ? half_step + 1 : 2) * STRIPS) SCORES(strip + 1)
+                    OPERANDS_PUT;
+                    DROP_STRIP(strip);
                     UNROLL
-                    for (uint r = 0; r < BLOCKS; r++) {
-                        TAKE_OPERAND(weights[r], r, k, strip % 2);
-                        if (BY_PRODUCTS) total[r] = coopMatMulAdd(weights[r], MATRIX_B(1.0), total[r]);
-                    }
-                    UNROLL
-                    for (uint c = 0; c < WIDE; c++) {
-                        MATRIX_B value;
-                        coopMatLoad(value, tiles,
-                                    value_tile + (strip * STRIP + k * MATRIX_K) * ROW + c * MATRIX_N / VECTOR, ROW,
-                                    BY_ROWS);
+                    for (uint k = 0; k < STRIP / MATRIX_K; k++) {
                         UNROLL
-                        for (uint r = 0; r < BLOCKS; r++)
-                            sum[r * WIDE + c] = coopMatMulAdd(weights[r], value, sum[r * WIDE + c]);
+                        for (uint r = 0; r < BLOCKS; r++) {
+                            TAKE_OPERAND(weights[r], r, k, strip % 2);
+                            if (BY_PRODUCTS) total[r] = coopMatMulAdd(weights[r], MATRIX_B(1.0), total[r]);
+                        }
+                        UNROLL
+                        for (uint c = 0; c < WIDE; c++) {
+                            MATRIX_B value;
+                            coopMatLoad(value, tiles,
+                                        value_tile + (strip * STRIP + k * MATRIX_K) * ROW + c * MATRIX_N / VECTOR, ROW,
+                                        BY_ROWS);
+                            UNROLL
+                            for (uint r = 0; r < BLOCKS; r++)
+                                sum[r * WIDE + c] = coopMatMulAdd(weights[r], value, sum[r * WIDE + c]);
+                        }
                     }
                 }
             }
