@@ -196,10 +196,7 @@ void store_floats(const uint at, const vec4 v[2])
     partials_quads[at / 4 + 1] = v[1];
 }
 
-/* Rows below each other that are one work-item's: where columns are tokens, a call of dropout's generator is for eight
- * of them in one column. */
-#define BLOCK (ACROSS && DROPOUT > 0 && KEPT == 0 ? 8 : 1)
-
+#include "residual.glsl"
 #include "delta.glsl"
 
 /* Bits of what is kept of such a block, a byte for each token from `column` on. */
@@ -239,13 +236,6 @@ void fetch_turns(out vec4 turn[2], const uint at_position, const uint column)
         turn[i] = vec4(0.0);
         if (at < N && ROTARY_TURNS(at)) turn[i] = position_quads[(at_position * HEAD_DIM + at % HEAD_DIM) / 4];
     }
-}
-
-/* A row's eight elements from `column` on, which are added. Past the end they are others, and not used: a load under a
- * condition would be waited for. */
-uvec4 fetch_residual(const uint row, const uint row_end, const uint column, const uint column_end)
-{
-    return residual_wide[(min(row, row_end - 1) * Y_STRIDE + min(column, column_end - 1)) / 8];
 }
 
 /* Four channels of a row from `column` on. */
@@ -339,6 +329,9 @@ void main()
     const uint subgroup = gl_SubgroupID;
     const uint piece = subgroup % PIECES, share = subgroup / PIECES;
     const uint piece_m = piece / PIECES_N * THREAD_M, piece_n = piece % PIECES_N * THREAD_N;
+    /* In the epilogue: the same columns in all rows. */
+    const uint item = share * SUBGROUP + gl_SubgroupInvocationID, unit = item % UNITS, lane = item / UNITS;
+    const uint column = column0 + piece_n + unit * 8;
     ACCUMULATOR sum[MATRICES_M * MATRICES_N];
     UNROLL
     for (uint i = 0; i < MATRICES_M * MATRICES_N; i++) sum[i] = ACCUMULATOR(0.0);
@@ -357,7 +350,10 @@ void main()
             barrier();
             if (NORM != 0) normalize_rows(row0, row_end, column0);
         }
-        if (more || LOADS_ALWAYS) fetch_stage(k0 + TILE_K, depth, row0, row_end, column0, column_end);
+        if (more || LOADS_ALWAYS)
+            fetch_stage(k0 + TILE_K, depth, row0, row_end, column0, column_end);
+        else if (ADDENDS_EARLY)
+            fetch_addends(lane * BLOCK, row0 + piece_m, row_end, column, column_end);
         MULTIPLY_STAGE(sum, at, share, piece_m, piece_n)
         if (STAGES > 1) {
             at = STAGE_VECTORS - at;
@@ -366,9 +362,7 @@ void main()
         barrier(); /* the stage that was put is there, and nobody reads the one before any more */
     }
 
-    /* The same columns in all rows. */
-    const uint item = share * SUBGROUP + gl_SubgroupInvocationID, unit = item % UNITS, lane = item / UNITS;
-    const uint staged = piece * SPLIT * CHUNK * SUMS_PITCH, column = column0 + piece_n + unit * 8;
+    const uint staged = piece * SPLIT * CHUNK * SUMS_PITCH;
     vec4 b[2] = {vec4(0.0), vec4(0.0)}, total[2] = {vec4(0.0), vec4(0.0)};
     if (BIAS != 0 && !ACROSS && column < N) LOAD_EIGHT(b, bias, column, true);
     vec4 scale[2] = {vec4(1.0), vec4(1.0)};
@@ -381,7 +375,7 @@ void main()
      * before that. */
     uint at_position = 0;
     vec4 turn[2] = {vec4(0.0), vec4(0.0)}, next_turn[2] = {vec4(0.0), vec4(0.0)};
-    uvec4 addend = uvec4(0), next_addend = uvec4(0); /* the residual's, likewise */
+    uvec4 addend = uvec4(0);
     ROLLED
     for (uint chunk = 0; chunk < THREAD_M; chunk += CHUNK) {
         const uint chunk_row = row0 + piece_m + chunk, chunk_end = min(row_end, row0 + piece_m + THREAD_M);
@@ -391,23 +385,21 @@ void main()
             first_position = positions[min(chunk_row + lane, row_end - 1)];
             at_position = positions[min(chunk_row + lane + LANES, row_end - 1)];
         }
-        if (RESIDUAL != 0) next_addend = fetch_residual(chunk_row + lane * BLOCK, row_end, column, column_end);
+        if (RESIDUAL != 0 && (chunk == 0 ? !ADDENDS_EARLY : !ROWS_FOLLOW))
+            fetch_addends(chunk + lane * BLOCK, row0 + piece_m, row_end, column, column_end);
         STAGE_SUMS(sum, chunk, staged, share)
         if (ROTARY != 0) fetch_turns(next_turn, first_position, column);
         piece_barrier();
         ROLLED
         for (uint r = lane * BLOCK, next; r < CHUNK; r = next) {
             const uint row = row0 + piece_m + chunk + r;
-            next = r + (r % BLOCK < BLOCK - 1 ? 1 : LANES * BLOCK - (BLOCK - 1));
+            next = row_after(r);
             if (ROTARY != 0) {
                 turn = next_turn;
                 fetch_turns(next_turn, at_position, column);
                 at_position = positions[min(row + 2 * LANES, row_end - 1)];
             }
-            if (RESIDUAL != 0) {
-                addend = next_addend;
-                next_addend = fetch_residual(chunk_row + next, row_end, column, column_end);
-            }
+            if (RESIDUAL != 0) addend = next_addend(row0 + piece_m, row_end, column, column_end);
             if (chunk + r < THREAD_M && row < row_end && column < column_end) {
                 const uint from = staged + r * SUMS_PITCH + unit * 2;
                 STAGED_SUMS(v, from)

@@ -38,6 +38,8 @@ shared uvec4 stages[PLACE + STAGES_MORE];
 /* Where there are many, the last stage is loaded once more instead of asking whether there is a next one: on an H200 420
  * us instead of 440 for 4096 x 4096 x 4096. */
 #define LOADS_ALWAYS (RUNTIME == RUNTIME_K ? false : K >= 32 * TILE_K)
+/* Whether the registers in which stages come are free while the last one is multiplied. */
+#define ENDS_FREE (RUNTIME == RUNTIME_K ? false : K < 32 * TILE_K)
 /* Stages end where the sum does. */
 #define WHOLE_STAGES (RUNTIME == RUNTIME_K ? false : K % TILE_K == 0)
 /* It may end within a vector of x. */
