@@ -5,7 +5,7 @@
 #include "plan/traffic_model.h"
 #include "plan/variants.h"
 
-enum { MOST_PARTS = 16, LEAST_PART_DEPTH = 256, CPU_NORMAL_K = 64 };
+enum { MOST_PARTS = 16, LEAST_PART_DEPTH = 256, CPU_NORMAL_K = 64, SHORT_SUM = 1536 };
 
 static uint32_t form_of(const struct call *call) { return call_get(call, CONST_FORM, GEMM_NT); }
 
@@ -14,16 +14,16 @@ static bool large_fits(const struct call *call, const struct sizes *s, int tile)
     return matrix_tile_fits(&matrix_tiles[tile], s->limits, form_of(call), 0);
 }
 
-/* Of products of rows the last of several rounds takes as long as a full one, for where a multiprocessor is done both
- * its places get another work-group while others get none: 8192 x 768 x 768 on an H200 are 384 of them and take 65.5
- * us, twice as many rows 97.3. */
+/* Of short sums of rows the last of several rounds takes as long as a full one: on an H200 8192 x 768 x 768 are 384
+ * work-groups and take 65.5 us, twice as many rows 97.3. Not of long ones: 8192 x 768 x 2304 take 101 us, in 516 of the
+ * smaller tile 117. */
 static double large_seconds(const struct call *call, const struct sizes *s, int tile, uint64_t parts)
 {
     struct extents all = call_extents(call, s);
     const struct matrix_tile *t = &matrix_tiles[tile];
     uint64_t units = device_units(s->limits), round = units * t->resident;
     uint64_t groups = divide_up(all.m, t->m) * divide_up(all.n, t->n) * parts;
-    if (call_runtime(call) != RUNTIME_K && groups > round) groups = round_up(groups, round);
+    if (call_runtime(call) != RUNTIME_K && all.k <= SHORT_SUM && groups > round) groups = round_up(groups, round);
     return matrix_tile_seconds(t, units, groups, divide_up(all.k, parts)) + parts_seconds(all.m, all.n, parts);
 }
 
