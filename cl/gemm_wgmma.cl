@@ -18,7 +18,7 @@
  *                                 (gemm_wgmma_epilogue.h)
  *
  * Work-groups are persistent and take every get_num_groups-th tile. In each, one work-item has the copy engine fill a
- * ring of stages, 64 deep in k; two warpgroups (one where tiles have 64 rows) multiply; their sums go to shared memory as
+ * ring of stages, 64 deep in k; two warpgroups (of 64 rows one, of 192 three) multiply; their sums go to shared memory as
  * f16, and further warps make the results of them while the next tile is multiplied. After a work-group's last tile
  * nothing is left to hide: there those that multiplied help. Whoever does it, the arithmetic and its order are the same.
  * Sums in parts, of the batch's rows or of K, stay f32 and go to memory straight from registers; the last of a tile's

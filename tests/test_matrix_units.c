@@ -177,19 +177,21 @@ static void test_short_heads(void **state)
     }
 }
 
+/* An H200's, through Vulkan. */
+static const struct device_limits matrices = {.f16 = true,
+                                              .shared_bytes = 49152,
+                                              .max_local_size = 1024,
+                                              .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
+                                              .compute_units = 132,
+                                              .coopmat_m = 16,
+                                              .coopmat_n = 16,
+                                              .coopmat_k = 16,
+                                              .coopmat_subgroup = 32};
+
 /* Products of cooperative matrices sum over the heads of their result where a sub-group's piece has whole ones. */
 static void test_matrices_and_heads(void **state)
 {
     (void)state;
-    const struct device_limits limits = {.f16 = true,
-                                         .shared_bytes = 49152,
-                                         .max_local_size = 1024,
-                                         .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
-                                         .compute_units = 132,
-                                         .coopmat_m = 16,
-                                         .coopmat_n = 16,
-                                         .coopmat_k = 16,
-                                         .coopmat_subgroup = 32};
     static const struct {
         uint32_t n, dim;
         uint64_t rows;
@@ -203,7 +205,7 @@ static void test_matrices_and_heads(void **state)
         call_set(&call, CONST_K, cases[i].n);
         call_set(&call, CONST_DELTA, 1);
         call_set(&call, CONST_HEAD_DIM, cases[i].dim);
-        call_tiles(&call, NULL, &limits, true, cases[i].rows, 128);
+        call_tiles(&call, NULL, &matrices, true, cases[i].rows, 128);
         assert_string_equal(call.kernel, cases[i].taken ? "gemm_coopmat" : "gemm");
         if (cases[i].taken) assert_int_equal(call_get(&call, CONST_THREAD_N, 1) % cases[i].dim, 0);
     }
@@ -214,15 +216,6 @@ static void test_matrices_and_heads(void **state)
 static void test_rounds(void **state)
 {
     (void)state;
-    const struct device_limits limits = {.f16 = true,
-                                         .shared_bytes = 49152,
-                                         .max_local_size = 1024,
-                                         .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
-                                         .compute_units = 132,
-                                         .coopmat_m = 16,
-                                         .coopmat_n = 16,
-                                         .coopmat_k = 16,
-                                         .coopmat_subgroup = 32};
     static const struct {
         uint32_t form, n, k; /* GEMM_TN: m */
         uint64_t rows;
@@ -235,7 +228,7 @@ static void test_rounds(void **state)
         call_set(&call, CONST_FORM, cases[i].form);
         call_set(&call, CONST_N, cases[i].n);
         call_set(&call, cases[i].form == GEMM_TN ? CONST_M : CONST_K, cases[i].k);
-        call_tiles(&call, NULL, &limits, true, cases[i].rows, 128);
+        call_tiles(&call, NULL, &matrices, true, cases[i].rows, 128);
         assert_string_equal(call.kernel, "gemm_coopmat");
         assert_int_equal(call_get(&call, CONST_TILE_M, 0), cases[i].m);
         assert_int_equal(call_get(&call, CONST_TILE_N, 0), 128);
@@ -247,15 +240,7 @@ static void test_rounds(void **state)
 static void test_matrices_and_experts(void **state)
 {
     (void)state;
-    struct device_limits limits = {.f16 = true,
-                                   .shared_bytes = 49152,
-                                   .max_local_size = 1024,
-                                   .rungs = RUNG_BIT(RUNG_TILED) | RUNG_BIT(RUNG_COOPMAT),
-                                   .compute_units = 132,
-                                   .coopmat_m = 16,
-                                   .coopmat_n = 16,
-                                   .coopmat_k = 16,
-                                   .coopmat_subgroup = 32};
+    struct device_limits limits = matrices;
     static const struct {
         uint32_t form, tokens, width, shared, m, n; /* m: 0: of the portable kernel */
     } cases[] = {{GEMM_NT, 16384, 768, 49152, 128, 128}, {GEMM_NN, 16384, 768, 49152, 128, 128},
