@@ -39,7 +39,7 @@ shared uvec4 stages[PLACE + STAGES_MORE];
  * us instead of 440 for 4096 x 4096 x 4096. */
 #define LOADS_ALWAYS (RUNTIME == RUNTIME_K ? false : K >= 32 * TILE_K)
 /* Whether the registers in which stages come are free while the last one is multiplied. */
-#define ENDS_FREE (RUNTIME == RUNTIME_K ? false : K < 32 * TILE_K)
+#define ENDS_FREE (LOADS_ALWAYS ? false : RUNTIME != RUNTIME_K)
 /* Stages end where the sum does. */
 #define WHOLE_STAGES (RUNTIME == RUNTIME_K ? false : K % TILE_K == 0)
 /* It may end within a vector of x. */
