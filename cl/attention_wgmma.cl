@@ -1,14 +1,16 @@
 /* Attention without stored scores on Hopper's tensor cores; cl/attention.cl says what it computes.
  *
- * Work-groups share the tiles of TILE_M queries of all heads, 128 or 192. In each, two or three warpgroups have 64
- * queries of a tile, and another one copies queries, keys and values ahead into a ring, beyond the end of a tile,
- * too. A warpgroup issues the product of its queries with the next keys and that of its last weights with their
- * values together, and makes weights of the first while the second goes on and the others have their turns to issue:
- * so the tensor cores have work while exponentials are made. Weights stay in registers: the layout of sums is that
- * of an operand. Rows of keys and values are permuted so that a work-item's weights are those of one draw of
- * dropout's generator. Steps begin at the sequence's first key, or, where the tile's queries do not see it, at the
- * draw that has the first they see: the result depends on its own sequence alone. Of 128 channels a work-item has as
- * many sums as scores, so that only two warpgroups have registers for them, and the ring has room for two stages. */
+ * Work-groups share the tiles of TILE_M queries of all heads, 128 or 192, all heads of a tile and then those of the
+ * tile before: together they read whole rows, and begin with what was written last, which is in the cache. In each,
+ * two or three warpgroups have 64 queries of a tile, and another one copies queries, keys and values ahead into a
+ * ring, beyond the end of a tile, too. A warpgroup issues the product of its queries with the next keys and that of
+ * its last weights with their values together, and makes weights of the first while the second goes on and the others
+ * have their turns to issue: so the tensor cores have work while exponentials are made. Weights stay in registers:
+ * the layout of sums is that of an operand. Rows of keys and values are permuted so that a work-item's weights are
+ * those of one draw of dropout's generator. Steps begin at the sequence's first key, or, where the tile's queries do
+ * not see it, at the draw that has the first they see: the result depends on its own sequence alone. Of 128 channels
+ * a work-item has as many sums as scores, so that only two warpgroups have registers for them, and the ring has room
+ * for two stages. */
 #include "attention_wgmma.h"
 
 #define TILE_KEYS 128
@@ -245,7 +247,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             bias_at[i] = batch[batch[HEADER_AT_BUCKETS] + distance_at((int)(copier + i * COPIERS) - NEAR)] * HEADS;
 #endif
         for (uint item = group_number(), step = first_step; item < work; item += step, step = 2 * groups - step) {
-            const uint head = item / tiles, entry = batch[HEADER_AT_QUERY_TILES] + item % tiles * 2;
+            const uint head = item % HEADS, entry = batch[HEADER_AT_QUERY_TILES] + (tiles - 1 - item / HEADS) * 2;
             const uint sequence = batch[entry], row0 = batch[entry + 1];
             const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
             const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;

@@ -400,8 +400,10 @@ void attend(const uint sequence, const uint row0, const uint head)
 void main()
 {
     const uint entries = batch[HEADER_QUERY_TILES], groups = (entries + ENTRIES - 1) / ENTRIES;
-    const uint head = group_number() / max(groups, 1u), entry = group_number() % max(groups, 1u) * ENTRIES;
-    if (entries == 0 || head >= HEADS) return;
+    /* All heads of a tile and then those of the tile before, so that neighbours read whole rows, and first what was written
+     * last, which is in the cache. */
+    if (group_number() / HEADS >= groups) return;
+    const uint head = group_number() % HEADS, entry = (groups - 1 - group_number() / HEADS) * ENTRIES;
     FIND_PLACES;
     ROLLED
     for (uint e = entry; e < min(entry + ENTRIES, entries); e++) {
