@@ -8,12 +8,19 @@ INLINE void finish_halves(const struct tensors *t, float v[2][8], const uint fir
     UNROLL for (uint i = 0; i < 8; i++) made[i] = v[i / 4][i % 4 * 2 + GATED];
     activate_eight(ACTIVATION, 1.0f, made);
     UNROLL for (uint i = 0; i < 8; i++) made[i] *= v[i / 4][i % 4 * 2 + OTHER];
+#if DROPOUT
+    /* One draw decides eight results, half of them a neighbour's: each of the two draws for one row. */
+    const bool odd = local_number() % 2 != 0;
+    const uint4 mine = dropout_words_keyed(t->key, first_row + row + (odd ? APART : 0), column / 2);
+    const uint2 gotten = (uint2)(shuffle_xor(odd ? mine.x : mine.z, 1), shuffle_xor(odd ? mine.y : mine.w, 1));
+    const uint2 decided[2] = {odd ? gotten : mine.xy, odd ? mine.zw : gotten};
+#endif
     UNROLL for (uint r = 0; r < 2; r++)
     {
         const uint at = first_row + row + r * APART;
         float4 four = (float4)(made[r * 4], made[r * 4 + 1], made[r * 4 + 2], made[r * 4 + 3]);
 #if DROPOUT
-        four *= dropout_half(dropout_words_keyed(t->key, at, column / 2), column / 2 % 8 != 0);
+        four *= (float4)(dropout_pair(decided[r].x), dropout_pair(decided[r].y));
 #endif
         const uint2 raw = (uint2)(pack_halves(four.x, four.y), pack_halves(four.z, four.w));
         if (row + r * APART < rows) *(__global uint2 *)(t->y + ((ulong)at * N + column) / 2) = raw;
