@@ -192,8 +192,9 @@ static void count_forward(struct count *c)
     }
 }
 
-/* Keys and values are read once, queries, their gradients and statistics for every tile of keys. The queries' sums go
- * to the partial sums for every tile, or once for every part (QUERY_ROWS), or not at all. */
+/* Keys and values are read once, queries, their gradients and statistics for every tile of keys, again by the same part
+ * but for the first. The queries' sums go to the partial sums for every tile, or once for every part (QUERY_ROWS), or
+ * not at all. */
 static void count_backward(struct count *c)
 {
     uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 64), parts = get(c, CONST_PARTS, 1),
@@ -206,11 +207,10 @@ static void count_backward(struct count *c)
         uint64_t distance = heads_at_once(c, length, used) + (kept ? 0 : heads_at_once(c, length, used) / 2);
         uint64_t queries = queries_walked(c, length, TILE_KEYS, STEP_QUERIES), met = dim * heads * queries;
         uint64_t sums = dim * heads * parts_walked(c, length, part_rows, STEP_QUERIES, parts);
-        uint64_t again = rows * (divide_up(divide_up(queries, length), used) - 1);
         reads(c, SLOT_X, met);
         reads(c, SLOT_GRADIENT, met);
-        reads_again(c, SLOT_X, again, distance);
-        reads_again(c, SLOT_GRADIENT, again, distance);
+        reads_again(c, SLOT_X, met - sums, distance);
+        reads_again(c, SLOT_GRADIENT, met - sums, distance);
         reads(c, SLOT_W, rows);
         reads(c, SLOT_V, rows);
         reads(c, SLOT_LSE, queries * heads);
