@@ -122,11 +122,12 @@ class Sweep:
     # ---- one run ----
 
     def environment(self, device, work, site):
-        """`site` "places": none, but it is told from where calls come."""
+        """`site` "places": none, but it is told from where calls come. Kernels are compiled in the process itself:
+        another one begins without the handler of SIGSYS, and its first call that is watched would end it."""
         env = {key: value for key, value in os.environ.items() if not key.startswith("FAULT_")}
         env.update(LD_PRELOAD=self.programs["library"], FAULT_REPORT=work + ".report", FAULT_UNDER=self.base,
                    FAULT_VULKAN=self.vulkan, XDG_CACHE_HOME=os.path.join(work, "cache"), HOME="/nonexistent",
-                   TMPDIR=work,
+                   TMPDIR=work, WHERRY_COMPILER="none",
                    POCL_CACHE_DIR=os.path.join(self.options.drivers_cache, "pocl"),
                    MESA_SHADER_CACHE_DIR=os.path.join(self.options.drivers_cache, "mesa"),
                    UBSAN_OPTIONS="print_stacktrace=1",
