@@ -1,24 +1,16 @@
 /* Gradients of attention on Hopper's tensor cores; cl/attention_backward.cl says what it computes.
  *
- * Work-groups share the sequences, heads and parts, which are PART_ROWS keys in a row; of the last parts, which may
- * have fewer, those that would be idle take ENTRIES each. For each, one walks over the part's tiles of 128 keys and
- * for each of them over the queries in steps of 64. Two warpgroups have 64 of the keys each and go their own way: a
- * warpgroup makes the weights and the scores' gradients turned, keys by queries, which are so operands for the
- * values' and the keys' sums where they are, in registers; the scores' gradients go through shared memory, too, to
- * become an operand for the queries' sums. These stay in shared memory where the longest sequence allows it
- * (QUERY_ROWS), else in the partial sums' memory; the second warpgroup adds after the first, always the same work-
- * items to an element. A third warpgroup copies queries and gradients ahead and draws dropout's decisions. A tile of
- * keys meets the steps of which a query sees one of its keys. Order and partners of all sums are of the own sequence
- * alone. */
+ * Work-groups share the sequences, heads and parts. For each, one walks over the part's tiles of 128 keys and for each
+ * of them over the queries in steps of 64. Two warpgroups have 64 of the keys each and go their own way: a warpgroup
+ * makes the weights and the scores' gradients turned, keys by queries, which are so operands for the values' and the
+ * keys' sums where they are, in registers; the scores' gradients go through shared memory, too, to become an operand
+ * for the queries' sums. These stay in shared memory where the longest sequence allows it (QUERY_ROWS), else in the
+ * partial sums' memory; the second warpgroup adds after the first, always the same work-items to an element. A third
+ * warpgroup copies queries and gradients ahead and draws dropout's decisions. A tile of keys meets the steps of which a
+ * query sees one of its keys. Order and partners of all sums are of the own sequence alone. */
 
 #ifndef PARTS
 #define PARTS 1
-#endif
-#ifndef PART_ROWS
-#define PART_ROWS 128
-#endif
-#ifndef ENTRIES
-#define ENTRIES 1
 #endif
 #ifndef QUERY_ROWS
 #define QUERY_ROWS 0
@@ -69,12 +61,11 @@ INLINE void multiply_rows(float *sum, const uint *factor, const uint b)
     wgmma_commit();
 }
 
-/* What a work-group works on: a head of a sequence, and its part of the keys, from `begin` to before `end`. */
+/* What a work-group works on: a head of a sequence, and its part of the keys. */
 struct place {
-    uint first, length, head, part, begin, end, tokens;
+    uint first, length, head, part, tokens;
 };
 
-/* Of all sequences and heads the first parts, then all second ones. */
 INLINE struct place place_of(__global const uint *batch, const uint item, const uint sequences)
 {
     struct place at;
@@ -83,20 +74,8 @@ INLINE struct place place_of(__global const uint *batch, const uint item, const 
     at.length = batch[offset + 1] - at.first;
     at.head = item / sequences % HEADS;
     at.part = item / sequences / HEADS;
-    at.begin = at.part * PART_ROWS;
-    at.end = min(at.begin + PART_ROWS, at.length);
     at.tokens = batch[HEADER_TOKENS];
     return at;
-}
-
-/* Work-groups take turns at the parts but the last of all heads, of which there are `whole`; those that the last round
- * leaves idle begin with the last parts, ENTRIES each, and all take turns at the rest of these. */
-INLINE uint item_after(const uint item, const uint whole, const uint groups)
-{
-    const uint busy = whole % groups, idle = groups - busy, rest = whole + ENTRIES * idle;
-    if (item < whole) return item + groups < whole || group_number() >= busy ? item + groups : rest + group_number();
-    if (item >= rest) return item + groups;
-    return item + idle < rest ? item + idle : rest + group_number();
 }
 
 /* Steps of queries that a tile of keys meets: the first, and the one after the last. */
@@ -110,13 +89,14 @@ INLINE uint2 steps_met(const uint key0, const uint length)
 /* Whether no tile of keys of the part met the step before, and whether none will. */
 INLINE bool step_begins(const uint key0, const uint step)
 {
-    return key0 % PART_ROWS == 0 || key0 <= (uint)mask_first_key((int)(step * TILE_QUERIES), BEFORE);
+    const uint first = (uint)mask_first_key((int)(step * TILE_QUERIES), BEFORE) / TILE_KEYS;
+    return key0 / TILE_KEYS < first + PARTS;
 }
 
 INLINE bool step_ends(const uint key0, const uint step, const uint length)
 {
     const uint end = (uint)mask_end_key((int)(step * TILE_QUERIES + TILE_QUERIES - 1), AFTER, (int)length);
-    return (key0 + TILE_KEYS) % PART_ROWS == 0 || key0 + TILE_KEYS >= (MASKED ? end : length);
+    return key0 + PARTS * TILE_KEYS >= (MASKED ? (end + TILE_KEYS - 1) / TILE_KEYS * TILE_KEYS : length);
 }
 
 #if ROTARY != ROTARY_NONE
@@ -237,8 +217,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    const uint sequences = batch[HEADER_SEQUENCES], work = sequences * HEADS * PARTS,
-               whole = work - sequences * HEADS; /* but for the last parts */
+    const uint sequences = batch[HEADER_SEQUENCES], work = sequences * HEADS * PARTS;
     const uint groups = get_num_groups(0) * get_num_groups(1);
     uint stage = 0;
     if (local_number() >= CONSUMERS) {
@@ -250,13 +229,13 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         const uint4 random_key = dropout_key(batch, site);
 #endif
         uint parity = 1, keys_parity = 1;
-        for (uint item = group_number(); item < work; item = item_after(item, whole, groups)) {
+        for (uint item = group_number(); item < work; item += groups) {
             const struct place at = place_of(batch, item, sequences);
-            for (uint key0 = at.begin; key0 < at.end; key0 += TILE_KEYS) {
+            for (uint key0 = at.part * TILE_KEYS; key0 < at.length; key0 += PARTS * TILE_KEYS) {
                 mbarrier_wait(keys_free, keys_parity);
                 keys_parity ^= 1;
 #if RELATIVE > 0
-                for (uint i = copier; i < BIASES && key0 == at.begin; i += COPIERS)
+                for (uint i = copier; i < BIASES && key0 == at.part * TILE_KEYS; i += COPIERS)
                     biases[i] = table_bias(relative, batch, at.head, distance_at((int)i - BIAS_ZERO)) * LOG2E;
 #endif
                 copy_rows(keys_at, w + (W_OFFSET + (size_t)(at.first + key0) * W_STRIDE + HEAD_AT(at.head, W_STRIDE)),
@@ -326,12 +305,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     float far[2] = {0.0f, 0.0f}; /* sums of scores' gradients beyond: before and after the query */
     clear_diagonals(my_diagonals);
 #endif
-    for (uint item = group_number(); item < work; item = item_after(item, whole, groups)) {
+    for (uint item = group_number(); item < work; item += groups) {
         const struct place at = place_of(batch, item, sequences);
 #if ALIBI
         const float slope = alibi_slope(HEADS, at.head) * LOG2E;
 #endif
-        for (uint key0 = at.begin; key0 < at.end; key0 += TILE_KEYS) {
+        for (uint key0 = at.part * TILE_KEYS; key0 < at.length; key0 += PARTS * TILE_KEYS) {
             const uint2 met = steps_met(key0, at.length);
             const uint steps = met.y;
             const uint keys = at.length - key0, key = group * 64 + warp * 16 + lane / 4;

@@ -26,7 +26,7 @@
 #define PARTS 1
 #endif
 #ifndef TILE_M
-#define TILE_M 32 /* keys in a row that one part has */
+#define TILE_M 32 /* keys of a tile */
 #endif
 #ifndef TILE_N
 #define TILE_N 32 /* queries of a step */

@@ -13,7 +13,7 @@ layout(constant_id = CONST_SCALE) const uint SCALE = 0x3f800000u;
 layout(constant_id = CONST_X_STRIDE) const uint X_STRIDE = 32;
 layout(constant_id = CONST_X_OFFSET) const uint X_OFFSET = 0;
 layout(constant_id = CONST_PARTS) const uint PARTS = 1;
-layout(constant_id = CONST_TILE_M) const uint TILE_M = 32; /* keys in a row that one part has */
+layout(constant_id = CONST_TILE_M) const uint TILE_M = 32; /* keys of a tile */
 layout(constant_id = CONST_TILE_N) const uint TILE_N = 32; /* queries of a step */
 layout(constant_id = CONST_N) const uint N = 32;
 layout(constant_id = CONST_ROTARY) const uint ROTARY = ROTARY_NONE;

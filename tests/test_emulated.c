@@ -46,7 +46,6 @@ static const struct shape {
     {"heads-32", 96, 3, 136, WHERRY_ACTIVATION_GELU_TANH, true, {33, 1, 70}},
     {"tiles", 320, 5, 1032, WHERRY_ACTIVATION_RELU, true, {130, 1, 257, 64}},
     {"long", 64, 1, 72, WHERRY_ACTIVATION_GELU, false, {700, 3}, true},
-    {"divided", 128, 2, 72, WHERRY_ACTIVATION_RELU, false, {300, 40}, true},
     {"rows", 384, 12, 136, WHERRY_ACTIVATION_GELU, false, {130, 1, 257, 70}, true},
     {"few", 128, 2, 256, WHERRY_ACTIVATION_GELU, false, {1, 20, 7}},
     {"parts", 64, 1, 72, WHERRY_ACTIVATION_RELU, false, {515, 517, 516, 512}, true, true},
@@ -179,15 +178,6 @@ static int turns_back(const struct wherry_session *s)
     for (int i = 0; i < s->n_calls; i++)
         n += !strcmp(s->calls[i].kernel, "attention_backward_wgmma") &&
              call_get(&s->calls[i], CONST_ROTARY, ROTARY_NONE) == ROTARY_BACKWARD;
-    return n;
-}
-
-/* Kernels of attention's gradients of which some work-groups take several short parts of keys. */
-static int short_parts(const struct wherry_session *s)
-{
-    int n = 0;
-    for (int i = 0; i < s->n_calls; i++)
-        n += !strcmp(s->calls[i].kernel, "attention_backward_wgmma") && call_get(&s->calls[i], CONST_ENTRIES, 1) > 1;
     return n;
 }
 
@@ -368,9 +358,6 @@ static void test_one(void **state)
     if (c->gemm && !strcmp(c->gemm, "wgmma"))
         assert_int_equal(turns_back(session),
                          s->gate && c->train && !strcmp(c->plan, "flash") ? (int)config.layers : 0);
-    /* Of two heads' three tiles of keys each of three work-groups has two: one the last ones of both. */
-    if (!strcmp(s->name, "divided") && c->train && c->gemm && !strcmp(c->gemm, "wgmma") && !strcmp(c->plan, "flash"))
-        assert_int_equal(short_parts(session), (int)config.layers);
     /* Two forward; and backward of each one for its rows and one for its weight. */
     if (s->experts && (!c->gemm || !strcmp(c->gemm, "mma"))) assert_int_equal(of_experts(session), c->train ? 6 : 2);
     if ((s->parts || s->labelled) && c->train && c->gemm && !strcmp(c->gemm, "wgmma")) assert_true(adding(session) > 0);
@@ -436,8 +423,7 @@ static const char *const usual[] = {"heads-64 flash wgmma training",        "hea
                                     "folded-rms flash wgmma inference",     "folded-one flash wgmma inference",
                                     "folded-far flash wgmma inference",     "folded-rms flash auto inference",
                                     "window-128 flash wgmma training",      "edges-128 flash wgmma inference",
-                                    "masked-kept flash wgmma training",     "window-long flash wgmma training",
-                                    "divided flash wgmma training"};
+                                    "masked-kept flash wgmma training",     "window-long flash wgmma training"};
 
 enum { USUAL = sizeof usual / sizeof *usual };
 static size_t usual_found;

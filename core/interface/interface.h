@@ -96,7 +96,7 @@
     36 /* ACTIVATION_*: multiply by its derivative at SLOT_SAVED: what went into the activation; for                   \
           RELU that or what came out of it, for TANH what came out */
 #define CONST_COLUMN_SUMS 37 /* sums over rows to SLOT_PARTIALS; see the kernels that have it */
-#define CONST_PART_ROWS 38   /* rows of one part; where there are PARTS, of one turn of a part; of keys, if in a row */
+#define CONST_PART_ROWS 38   /* rows of one part; where there are PARTS, of one turn of a part */
 #define CONST_SETS                                                                                                     \
     39               /* vectors of N in one part; take, pairs: rows of an example, 0: all; loss, loss_backward with    \
                         RUNTIME_N: the columns over the number of rows */
@@ -127,12 +127,10 @@
 #define CONST_STAGES 56 /* of a product's operands, TILE_K deep each: in shared memory, or on their way there */
 #define CONST_WARP_M 57 /* outputs of a warp */
 #define CONST_WARP_N 58
-#define CONST_GROUPS 59 /* work-groups at most, which then share the work; 0: as many as the launch says */
-#define CONST_TEAM 60   /* work-items that share a row, where several rows share a work-group */
-#define CONST_ENTRIES                                                                                                  \
-    61 /* attention_coopmat: entries of the query tile table that a work-group has; attention_backward_wgmma: last     \
-          parts of keys that one takes which else would be idle */
-#define CONST_NORM_Y 62 /* 1: gemm: layernorm over N of its result, with SLOT_GAMMA and SLOT_BETA */
+#define CONST_GROUPS 59  /* work-groups at most, which then share the work; 0: as many as the launch says */
+#define CONST_TEAM 60    /* work-items that share a row, where several rows share a work-group */
+#define CONST_ENTRIES 61 /* attention_coopmat: entries of the query tile table that a work-group has */
+#define CONST_NORM_Y 62  /* 1: gemm: layernorm over N of its result, with SLOT_GAMMA and SLOT_BETA */
 #define CONST_QKV_INTERLEAVED                                                                                          \
     63 /* 1: a token's row of Q, K and V has those of a head side by side; 0: all heads' of each */
 #define CONST_RUNTIME                                                                                                  \

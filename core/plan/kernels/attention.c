@@ -79,8 +79,7 @@ static void size_backward(struct call *call, const struct sizes *s)
 static void size_dq(struct call *call, const struct sizes *s)
 {
     if (s->before) {
-        uint32_t keys = call_get(s->before, CONST_TILE_M, 1);
-        call_set(call, CONST_TILE_M, call_get(s->before, CONST_PART_ROWS, keys));
+        call_set(call, CONST_TILE_M, call_get(s->before, CONST_TILE_M, 1));
         call_set(call, CONST_TILE_N, call_get(s->before, CONST_TILE_N, 1));
         call_set(call, CONST_PARTS, call_get(s->before, CONST_PARTS, 1));
     }

@@ -102,37 +102,17 @@ static size_t shared_backward(const struct call *call)
            sums + (2 * stages + 2 + 8) * 8;
 }
 
-/* How the keys of a head are divided: into parts of `tiles` in a row, of which the last may have fewer. */
-struct division {
-    uint64_t parts, tiles;
-    uint64_t entries; /* last parts that a work-group takes which the others leave without one */
-};
-
-static uint64_t last_tiles(const struct division *d, uint64_t tiles) { return tiles - (d->parts - 1) * d->tiles; }
-
-/* The time until all work-groups are done, one on each of `units` multiprocessors, told in that of a tile: rounds of
- * the parts before the last, in the last of which some take last parts, or are idle; then rounds of those left. */
-static uint64_t time_of(const struct division *d, uint64_t heads, uint64_t tiles, uint64_t units)
+/* Parts of the keys of a head: of a head's tiles each part takes its share, and all work-groups run in rounds, one on a
+ * multiprocessor. As many as take the least time, told in fifths of that of a tile: to add the parts of all heads takes
+ * about one fifth for each part, where every multiprocessor has a head. A tenth of the time has to be won. */
+static uint64_t least_parts(uint64_t heads, uint64_t tiles, uint64_t units)
 {
-    uint64_t whole = heads * (d->parts - 1), busy = whole % units, idle = units - busy, last = last_tiles(d, tiles);
-    uint64_t beside = least(heads, idle * d->entries), of_idle = divide_up(beside, idle) * last;
-    uint64_t round = busy && of_idle < d->tiles ? d->tiles : of_idle;
-    return whole / units * d->tiles + round + divide_up(heads - beside, units) * last;
-}
-
-/* The division that takes the least time, a fifth of a tile's for each part, which is to be added, where every
- * multiprocessor has a head. To divide at all has to win a sixth. */
-static struct division divide(uint64_t heads, uint64_t tiles, uint64_t units)
-{
-    struct division best = {1, tiles, 1};
-    uint64_t whole = 5 * time_of(&best, heads, tiles, units), least_time = whole;
-    for (uint64_t in_a_row = tiles - 1; in_a_row > 0; in_a_row--) {
-        struct division d = {.parts = divide_up(tiles, in_a_row), .tiles = in_a_row};
-        d.entries = in_a_row / last_tiles(&d, tiles);
-        uint64_t time = 5 * time_of(&d, heads, tiles, units) + d.parts * divide_up(heads, units);
-        if (time >= least_time || time * 6 > whole * 5) continue;
+    uint64_t whole = 5 * divide_up(heads, units) * tiles, least_time = whole, best = 1;
+    for (uint64_t parts = 2; parts <= tiles; parts++) {
+        uint64_t time = 5 * divide_up(heads * parts, units) * divide_up(tiles, parts) + parts * divide_up(heads, units);
+        if (time >= least_time || time * 10 > whole * 9) continue;
         least_time = time;
-        best = d;
+        best = parts;
     }
     return best;
 }
@@ -145,20 +125,17 @@ static void size_backward(struct call *call, const struct sizes *s)
 {
     uint64_t sequences = s->longest ? divide_up(s->max_rows, s->longest) : 1, tiles = divide_up(s->longest, TILE_KEYS);
     uint64_t heads = sequences * call_get(call, CONST_HEADS, 1);
-    struct division d = {1, tiles ? tiles : 1, 1};
+    uint64_t parts = heads ? least_parts(heads, tiles, device_units(s->limits)) : 1;
     uint32_t least = call_get(call, CONST_HEAD_DIM, 64) == 64 ? 192 : 512;
     uint32_t rows = (uint32_t)divide_up(s->longest, STEP_QUERIES) * STEP_QUERIES;
-    /* Sums by distance are of all keys. */
-    if (heads && tiles && !call_get(call, CONST_RELATIVE, 0)) d = divide(heads, tiles, device_units(s->limits));
+    if (call_get(call, CONST_RELATIVE, 0)) parts = 1; /* sums by distance are of all keys */
     size_groups(call, s);
     call_set(call, CONST_TILE_M, TILE_KEYS);
     call_set(call, CONST_TILE_N, STEP_QUERIES);
-    call_set(call, CONST_PARTS, (uint32_t)d.parts);
-    call_set(call, CONST_PART_ROWS, (uint32_t)d.tiles * TILE_KEYS);
-    call_set(call, CONST_ENTRIES, (uint32_t)d.entries);
+    call_set(call, CONST_PARTS, (uint32_t)parts);
     call_set(call, CONST_QUERY_ROWS, rows < least ? least : rows);
     if (shared_backward(call) > SHARED_MOST) call_set(call, CONST_QUERY_ROWS, 0);
-    if (d.parts > 1 || !call_get(call, CONST_QUERY_ROWS, 0)) return;
+    if (parts > 1 || !call_get(call, CONST_QUERY_ROWS, 0)) return;
     call_take_away(call, SLOT_PARTIALS);
 }
 
@@ -192,25 +169,24 @@ static void count_forward(struct count *c)
     }
 }
 
-/* Keys and values are read once, queries, their gradients and statistics for every tile of keys, again by the same part
- * but for the first. The queries' sums go to the partial sums for every tile, or once for every part (QUERY_ROWS), or
- * not at all. */
+/* Keys and values are read once, queries, their gradients and statistics for every tile of keys. The queries' sums go
+ * to the partial sums for every tile, or once for every part (QUERY_ROWS), or not at all. */
 static void count_backward(struct count *c)
 {
-    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 64), parts = get(c, CONST_PARTS, 1),
-             part_rows = get(c, CONST_PART_ROWS, TILE_KEYS);
+    uint64_t heads = get(c, CONST_HEADS, 1), dim = get(c, CONST_HEAD_DIM, 64), parts = get(c, CONST_PARTS, 1);
     bool kept = get(c, CONST_QUERY_ROWS, 0) != 0, whole = kept && parts == 1;
     for (uint32_t s = 0; s < c->words[HEADER_SEQUENCES]; s++) {
         uint64_t length = length_of(c, s), rows = length * dim * heads;
-        uint64_t used = divide_up(length, part_rows);
-        if (!used) continue;
+        uint64_t tiles = divide_up(length, TILE_KEYS), used = least(tiles, parts);
+        if (!tiles) continue;
         uint64_t distance = heads_at_once(c, length, used) + (kept ? 0 : heads_at_once(c, length, used) / 2);
         uint64_t queries = queries_walked(c, length, TILE_KEYS, STEP_QUERIES), met = dim * heads * queries;
-        uint64_t sums = dim * heads * parts_walked(c, length, part_rows, STEP_QUERIES, parts);
+        uint64_t sums = dim * heads * parts_walked(c, length, TILE_KEYS, STEP_QUERIES, parts);
+        uint64_t again = rows * (divide_up(divide_up(queries, length), parts) - 1);
         reads(c, SLOT_X, met);
         reads(c, SLOT_GRADIENT, met);
-        reads_again(c, SLOT_X, met - sums, distance);
-        reads_again(c, SLOT_GRADIENT, met - sums, distance);
+        reads_again(c, SLOT_X, again, distance);
+        reads_again(c, SLOT_GRADIENT, again, distance);
         reads(c, SLOT_W, rows);
         reads(c, SLOT_V, rows);
         reads(c, SLOT_LSE, queries * heads);
