@@ -28,12 +28,22 @@ static uint32_t rows_at_once(const struct call *call, uint32_t access, uint32_t 
     return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
+/* Work-items for a row's vectors, in whole sub-groups: one without columns would have each instruction executed for
+ * nothing. 8192 rows of 768 f16 take 23.8 us on an H200 through OpenCL in groups of 96, 26.2 in groups of 128. */
+static uint32_t whole_size(const struct call *call, const struct sizes *s, uint32_t most)
+{
+    uint64_t items = divide_up(call_get(call, CONST_N, 1), s->vector);
+    uint64_t whole = round_up(items, class_least_local(s->limits));
+    return whole < most ? (uint32_t)whole : most;
+}
+
 /* A work-item owns one vector's columns, which with all sums and two rows of f16 take up to 128 registers: so few that
  * four groups of 128 run on a multiprocessor. Where there are sums over rows, all groups run at the same time;
  * elsewhere a group has up to four rows. */
 static void size(struct call *call, const struct sizes *s)
 {
     size_row(call, s, (uint32_t)divide_up(call_get(call, CONST_N, 1), s->vector));
+    if (!s->limits->cpu) call_set(call, CONST_LOCAL_SIZE, whole_size(call, s, call_get(call, CONST_LOCAL_SIZE, 1)));
     uint32_t share = rows_of_part(s->limits, s->max_rows, 1);
     const struct class_row *row = class_row(call->kernel, s->limits);
     uint32_t at_once = rows_at_once(call, s->access, share);
@@ -58,6 +68,8 @@ static void candidates(const struct call *sized, const struct sizes *s, struct c
             call_set(&call, CONST_PARTS, (uint32_t)parts);
             call_set(&call, CONST_PART_ROWS, rows);
             choices_local_sizes(list, &call, LOCAL_LEAST, 256);
+            call_set(&call, CONST_LOCAL_SIZE, whole_size(sized, s, 256));
+            choices_add(list, &call);
         }
 }
 
