@@ -121,9 +121,10 @@ INLINE uint row_of(const uint step, const uint lane)
 #endif
 }
 
-/* Steps that the residual comes ahead, which are written out, so that a load need not have come when the next one's
- * registers become its own: two, but beside dropout, whose words want the registers (7 % of the product there). */
-#define AHEAD (RESIDUAL && !DROPOUT ? 2 : 1)
+/* Steps that the residual comes ahead, and slopes that are all that is read, which are written out, so that a load need
+ * not have come when the next one's registers become its own: two, but beside dropout, whose words want the registers
+ * (7 % of the product there). */
+#define AHEAD ((RESIDUAL && !DROPOUT) || PACKED_GIVEN ? 2 : 1)
 
 /* Of a warp's steps, groups of which are taken by the workers in turns. */
 INLINE bool closes(const uint step) { return step % GROUP_STEPS == GROUP_STEPS - 1; }
@@ -229,13 +230,22 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
 #endif
     /* What is read from memory is on its way a step ahead. */
-#if READS_SAVED
+#if RESIDUAL || PACKED_GIVEN
+    uint asked = step; /* for whose residual, or slopes, come next */
+#endif
+#if PACKED_GIVEN
+    uint4 given[AHEAD][2 * SAVED_PIECES];
+    UNROLL for (uint i = 0; i < AHEAD; i++, asked = step_after(asked, workers))
+    {
+        UNROLL for (uint c = 0; c < 2 * SAVED_PIECES; c++) given[i][c] = (uint4)(0);
+        fetch_given(given[i], t->saved + begin * SAVED_PIECES, row_of(asked, lane), rows);
+    }
+#elif READS_SAVED
     uint4 next_saved[2 * SAVED_PIECES];
     fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, row, rows);
 #endif
 #if RESIDUAL
     uint4 residual[AHEAD][2];
-    uint asked = step; /* for whose residual comes next */
     UNROLL for (uint i = 0; i < AHEAD; i++, asked = step_after(asked, workers))
         fetch_rows(residual[i], t->residual + begin, row_of(asked, lane), rows);
 #endif
@@ -266,22 +276,29 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         const float b[2] = {next_bias[0], next_bias[1]};
         fetch_bias(next_bias, t->bias + p.row, next_row, rows);
 #endif
-#if READS_SAVED
-        uint4 raw_saved[2 * SAVED_PIECES];
-        UNROLL for (uint i = 0; i < 2 * SAVED_PIECES; i++) raw_saved[i] = next_saved[i];
-        fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, next_row, rows);
-#endif
 #if PACKED_GIVEN
+        uint4 products[2 * SAVED_PIECES];
+        UNROLL for (uint r = 0; r < 2; r++)
+            multiply_given(products + r * SAVED_PIECES, raw[r], given[written] + r * SAVED_PIECES);
+        fetch_given(given[written], t->saved + begin * SAVED_PIECES, row_of(asked, lane), rows);
+        asked = step_after(asked, workers);
 #if MAKES_PAIRS
         UNROLL for (uint r = 0; r < 2; r++)
-            multiply_pairs(to + (row + r * APART) * (2 * Y_STRIDE), raw[r], raw_saved + r * 2, row + r * APART < rows);
+            if (row + r * APART < rows) {
+                __global uint4 *const at = (__global uint4 *)(to + (row + r * APART) * (2 * Y_STRIDE));
+                at[0] = products[r * 2];
+                at[1] = products[r * 2 + 1];
+            }
 #else
-        const uint4 products[2] = {multiply_eight(raw[0], raw_saved[0]), multiply_eight(raw[1], raw_saved[1])};
         store_rows(to, Y_STRIDE, row, rows, columns, products);
 #endif
         step = next_step;
         row = next_row;
         continue;
+#elif READS_SAVED
+        uint4 raw_saved[2 * SAVED_PIECES];
+        UNROLL for (uint i = 0; i < 2 * SAVED_PIECES; i++) raw_saved[i] = next_saved[i];
+        fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, next_row, rows);
 #endif
 #if PACKED_RESIDUAL
         const uint4 added[2] = {add_eight(raw[0], residual[written][0]), add_eight(raw[1], residual[written][1])};
@@ -391,7 +408,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             UNROLL for (uint c = 0; c < 8; c++) total[c] += !BIAS || row + r * APART < rows ? v[r][c] : 0.0f;
 #endif
         }
-#if !READS_SAVED
+#if !READS_SAVED || PACKED_GIVEN
         const uint4 raw_saved[2] = {0, 0};
 #endif
 #if !MAKES_PAIRS

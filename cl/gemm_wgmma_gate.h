@@ -1,4 +1,6 @@
-/* Gates in gemm_wgmma's epilogue: of pairs of neighbours, and their gradients. For gemm_wgmma_epilogue.h alone. */
+/* Gates in gemm_wgmma's epilogue: of pairs of neighbours, and their gradients; and slopes that are given, a gate's or not.
+ * For gemm_wgmma_epilogue.h alone. */
+
 /* Each half of a word twice, in a word of its own. */
 INLINE uint2 both_twice(const uint word)
 {
@@ -56,18 +58,7 @@ INLINE void finish_halves(const struct tensors *t, float v[2][8], const uint fir
     store_rows(t->before + (ulong)first_row * N + column, N, row, rows, 8, slopes);
 #endif
 }
-#elif MAKES_PAIRS && PACKED_GIVEN
-/* Eight gradients, each times the two slopes of its pair: a product of 16 bits has no bit more in 32. */
-INLINE void multiply_pairs(__global storage *to, const uint4 raw, const uint4 *saved, const bool there)
-{
-    const uint4 low = multiply_eight((uint4)(both_twice(raw.x), both_twice(raw.y)), saved[0]),
-                high = multiply_eight((uint4)(both_twice(raw.z), both_twice(raw.w)), saved[1]);
-    if (there) {
-        ((__global uint4 *)to)[0] = low;
-        ((__global uint4 *)to)[1] = high;
-    }
-}
-#elif MAKES_PAIRS
+#elif MAKES_PAIRS && !PACKED_GIVEN
 /* What eight values are gradients of was made of pairs, which become theirs. */
 INLINE void finish_pairs(__global storage *to, const float *v, const uint4 *saved, const bool there)
 {
@@ -86,5 +77,30 @@ INLINE void finish_pairs(__global storage *to, const float *v, const uint4 *save
         ((__global uint4 *)to)[0] = low;
         ((__global uint4 *)to)[1] = high;
     }
+}
+#endif
+
+#if PACKED_GIVEN
+/* What is saved with two rows' values at `from`; of rows that aren't there, which are not stored, what was before. */
+INLINE void fetch_given(uint4 *raw, __global const storage *from, const uint row, const uint rows)
+{
+    UNROLL for (uint r = 0; r < 2; r++)
+        if (row + r * APART < rows) {
+            UNROLL for (uint i = 0; i < SAVED_PIECES; i++)
+                raw[r * SAVED_PIECES + i] =
+                    *(__global const uint4 *)(from + (row + r * APART) * (Y_STRIDE * SAVED_PIECES) + i * 8);
+        }
+}
+
+/* Eight sums times what is given, of a gate both slopes of each pair. Sums and slopes have 16 bits, and a product that is
+ * rounded once is that of 32 bits, rounded. */
+INLINE void multiply_given(uint4 *product, const uint4 raw, const uint4 *given)
+{
+#if MAKES_PAIRS
+    product[0] = multiply_eight((uint4)(both_twice(raw.x), both_twice(raw.y)), given[0]);
+    product[1] = multiply_eight((uint4)(both_twice(raw.z), both_twice(raw.w)), given[1]);
+#else
+    product[0] = multiply_eight(raw, given[0]);
+#endif
 }
 #endif
