@@ -1,6 +1,7 @@
 /* Y = dropout(activation(a) * b), a and b two neighbours of X + bias, of which GATE says which is a; SUM also stores
  * X + bias. N counts pairs: rows of X, bias and SUM have 2 N. DERIVATIVE: the gradient; X is that of Y, SAVED has the
- * neighbours, and Y, a row of 2 N, gets theirs. Twin of shaders/gate.comp.
+ * neighbours, and Y, a row of 2 N, gets theirs. Where ACTIVATION is SLOPES_OF and one, Y is the gradient for a result's
+ * gradient of 1, and where DERIVATIVE is ACTIVATION_GIVEN that is what SAVED has. Twin of shaders/gate.comp.
  *
  * One access of pairs per work-item: what hides the latency is the number of work-items, so LOCAL_SIZE is what fills a
  * compute unit, 128 or 256. Any power of two is right. */
@@ -30,6 +31,9 @@
 #include "dropout.h"
 #include "formulas.h"
 
+#define SLOPES (ACTIVATION >= SLOPES_OF)
+#define OF (DERIVATIVE ? DERIVATIVE : SLOPES ? ACTIVATION - SLOPES_OF : ACTIVATION)
+#define MAKES_PAIRS (DERIVATIVE || SLOPES)
 #define GATED (GATE == GATE_ODD ? 1 : 0)
 #define OTHER (GATE == GATE_ODD ? 0 : 1)
 
@@ -84,19 +88,25 @@ void gate(BATCH_ARGUMENT
         BEGIN_OUTPUT(sum);
         STORE_PAIRS(sum, at, pairs);
 #endif
-#if !DERIVATIVE
-        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate(ACTIVATION, pairs[2 * c + GATED]) * pairs[2 * c + OTHER];
+#if SLOPES
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = 1.0f;
+#elif !DERIVATIVE
+        UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate(OF, pairs[2 * c + GATED]) * pairs[2 * c + OTHER];
 #endif
 #if DROPOUT
         dropout_access(v, batch, site, at / N, at % N);
 #endif
-#if DERIVATIVE
+#if OF == ACTIVATION_GIVEN
+        UNROLL for (uint c = 0; c < 2 * ACCESS; c++) pairs[c] *= v[c / 2];
+#elif MAKES_PAIRS
         UNROLL for (uint c = 0; c < ACCESS; c++)
         {
             const float gate = pairs[2 * c + GATED], other = pairs[2 * c + OTHER];
-            pairs[2 * c + GATED] = v[c] * other * derivative(DERIVATIVE, gate);
-            pairs[2 * c + OTHER] = v[c] * activate(DERIVATIVE, gate);
+            pairs[2 * c + GATED] = v[c] * other * derivative(OF, gate);
+            pairs[2 * c + OTHER] = v[c] * activate(OF, gate);
         }
+#endif
+#if MAKES_PAIRS
         STORE_PAIRS(y, at, pairs);
 #else
         STORE_ACCESS(y, at, v);

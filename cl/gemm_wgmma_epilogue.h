@@ -25,6 +25,10 @@ INLINE uint4 pack_here(const float *v)
 #define PACKED_RESIDUAL                                                                                                \
     (RESIDUAL && !BIAS && !ROTARY && !GATE && !SUM && !DROPOUT && !KEPT && !DERIVATIVE && !DELTA && !EPILOGUE_SUMS &&  \
      ACTIVATION == ACTIVATION_NONE && MOMENTS != MOMENTS_READ)
+/* Nothing but what is given multiplies them: the same. */
+#define PACKED_GIVEN                                                                                                   \
+    (DERIVATIVE == ACTIVATION_GIVEN && !RESIDUAL && !BIAS && !ROTARY && !SUM && !DROPOUT && !KEPT && !DELTA &&         \
+     !EPILOGUE_SUMS && ACTIVATION == ACTIVATION_NONE && !MOMENTS)
 #define PACKED_RELU (COMES_LAST && !DERIVATIVE && ACTIVATION == ACTIVATION_RELU)
 #define PACKED_SLOPE (COMES_LAST && DERIVATIVE == ACTIVATION_RELU)
 #define PACKED_DROP (COMES_LAST && DROPOUT && !KEPT && !DRAWN_BLOCKS && (!DERIVATIVE || PACKED_SLOPE))
@@ -105,83 +109,7 @@ INLINE float row_sum(float v)
 }
 
 #if NORM_Y
-/* raw = this lane's columns of a row that begins at `from`, 0 where it isn't there. */
-INLINE void fetch_own(uint4 *raw, __global const storage *from, const bool there)
-{
-    UNROLL for (uint u = 0; u < OWN; u++)
-        raw[u] = there ? *(__global const uint4 *)(from + u * ROW_LANES * 8) : (uint4)(0);
-}
-
-/* finish() where the result is normalized. A lane has OWN pieces of a row; bias, gamma and beta come from the cache for
- * each row, because there are no registers for them. */
-INLINE void finish_normalized(const struct tensors *t, __local const uchar *sums, const struct place p,
-                              const uint worker, const uint workers, const uint barrier, const uint parity,
-                              const bool dry)
-{
-    const uint lane = local_number() % 32, unit = lane % ROW_LANES;
-    const uint rows = dry ? 0 : min(t->row_end - p.row, (uint)TILE_M);
-    __global storage *to = t->y + Y_OFFSET + (ulong)p.row * Y_STRIDE + unit * 8;
-    uint step = dry ? STEPS - 1 : worker, row = step * AT_ONCE + lane / ROW_LANES;
-#if RESIDUAL
-    __global const storage *residual = t->residual + (ulong)p.row * N + unit * 8;
-    uint4 next_residual[OWN];
-    fetch_own(next_residual, residual + row * N, row < rows);
-#endif
-    if (!dry) mbarrier_wait(barrier, parity);
-    ROLLED for (; step < STEPS; step += workers)
-    {
-        const uint next_row = row + workers * AT_ONCE;
-        uint4 raw[OWN];
-        float v[OWN][8], total = 0.0f, squares[8];
-        UNROLL for (uint u = 0; u < OWN; u++)
-            raw[u] = row < rows ? *(__local const uint4 *)(sums + sum_at(row, unit + u * ROW_LANES)) : (uint4)(0);
-#if RESIDUAL
-        uint4 raw_residual[OWN];
-        UNROLL for (uint u = 0; u < OWN; u++) raw_residual[u] = next_residual[u];
-        fetch_own(next_residual, residual + next_row * N, next_row < rows);
-#endif
-        UNROLL for (uint u = 0; u < OWN; u++)
-        {
-            float addend[8];
-            unpack_vector(raw[u], v[u]);
-#if BIAS
-            unpack_vector(load_again(t->bias + (unit + u * ROW_LANES) * 8), addend);
-            UNROLL for (uint c = 0; c < 8; c++) v[u][c] += addend[c];
-#endif
-#if RESIDUAL
-            unpack_vector(raw_residual[u], addend);
-            UNROLL for (uint c = 0; c < 8; c++) v[u][c] += addend[c];
-#endif
-            total += sum_eight(v[u]);
-        }
-        const float mean = row_sum(total) * (1.0f / (float)(N));
-        UNROLL for (uint c = 0; c < 8; c++) squares[c] = 0.0f;
-        UNROLL for (uint u = 0; u < OWN; u++)
-        {
-            UNROLL for (uint c = 0; c < 8; c++) v[u][c] -= mean;
-            UNROLL for (uint c = 0; c < 8; c++) squares[c] = fma(v[u][c], v[u][c], squares[c]);
-        }
-        uint4 raw_gamma[OWN], raw_beta[OWN], result[OWN];
-        UNROLL for (uint u = 0; u < OWN; u++)
-        {
-            raw_gamma[u] = load_again(t->gamma + (unit + u * ROW_LANES) * 8);
-            raw_beta[u] = load_again(t->beta + (unit + u * ROW_LANES) * 8);
-        }
-        const float variance = row_sum(sum_eight(squares)) * (1.0f / (float)(N));
-        const float scale = rsqrt(variance + as_float((uint)(EPSILON)));
-        UNROLL for (uint u = 0; u < OWN; u++)
-        {
-            float factor[8], addend[8];
-            unpack_vector(raw_gamma[u], factor);
-            unpack_vector(raw_beta[u], addend);
-            UNROLL for (uint c = 0; c < 8; c++) v[u][c] = fma(v[u][c] * scale, factor[c], addend[c]);
-            result[u] = pack_here(v[u]);
-        }
-        UNROLL for (uint u = 0; u < OWN; u++)
-            if (row < rows) *(__global uint4 *)(to + row * Y_STRIDE + u * ROW_LANES * 8) = result[u];
-        row = next_row;
-    }
-}
+#include "gemm_wgmma_normal.h"
 #else
 /* The first of the two rows of a tile that a work-item has in a step. */
 INLINE uint row_of(const uint step, const uint lane)
@@ -193,9 +121,10 @@ INLINE uint row_of(const uint step, const uint lane)
 #endif
 }
 
-/* Steps that the residual comes ahead, which are written out, so that a load need not have come when the next one's
- * registers become its own: two, but beside dropout, whose words want the registers (7 % of the product there). */
-#define AHEAD (RESIDUAL && !DROPOUT ? 2 : 1)
+/* Steps that the residual comes ahead, and slopes that are all that is read, which are written out, so that a load need
+ * not have come when the next one's registers become its own: two, but beside dropout, whose words want the registers
+ * (7 % of the product there). */
+#define AHEAD ((RESIDUAL && !DROPOUT) || PACKED_GIVEN ? 2 : 1)
 
 /* Of a warp's steps, groups of which are taken by the workers in turns. */
 INLINE bool closes(const uint step) { return step % GROUP_STEPS == GROUP_STEPS - 1; }
@@ -301,13 +230,22 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
     UNROLL for (uint c = 0; c < 8; c++) total[c] = 0.0f;
 #endif
     /* What is read from memory is on its way a step ahead. */
-#if READS_SAVED
+#if RESIDUAL || PACKED_GIVEN
+    uint asked = step; /* for whose residual, or slopes, come next */
+#endif
+#if PACKED_GIVEN
+    uint4 given[AHEAD][2 * SAVED_PIECES];
+    UNROLL for (uint i = 0; i < AHEAD; i++, asked = step_after(asked, workers))
+    {
+        UNROLL for (uint c = 0; c < 2 * SAVED_PIECES; c++) given[i][c] = (uint4)(0);
+        fetch_given(given[i], t->saved + begin * SAVED_PIECES, row_of(asked, lane), rows);
+    }
+#elif READS_SAVED
     uint4 next_saved[2 * SAVED_PIECES];
     fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, row, rows);
 #endif
 #if RESIDUAL
     uint4 residual[AHEAD][2];
-    uint asked = step; /* for whose residual comes next */
     UNROLL for (uint i = 0; i < AHEAD; i++, asked = step_after(asked, workers))
         fetch_rows(residual[i], t->residual + begin, row_of(asked, lane), rows);
 #endif
@@ -338,7 +276,26 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         const float b[2] = {next_bias[0], next_bias[1]};
         fetch_bias(next_bias, t->bias + p.row, next_row, rows);
 #endif
-#if READS_SAVED
+#if PACKED_GIVEN
+        uint4 products[2 * SAVED_PIECES];
+        UNROLL for (uint r = 0; r < 2; r++)
+            multiply_given(products + r * SAVED_PIECES, raw[r], given[written] + r * SAVED_PIECES);
+        fetch_given(given[written], t->saved + begin * SAVED_PIECES, row_of(asked, lane), rows);
+        asked = step_after(asked, workers);
+#if MAKES_PAIRS
+        UNROLL for (uint r = 0; r < 2; r++)
+            if (row + r * APART < rows) {
+                __global uint4 *const at = (__global uint4 *)(to + (row + r * APART) * (2 * Y_STRIDE));
+                at[0] = products[r * 2];
+                at[1] = products[r * 2 + 1];
+            }
+#else
+        store_rows(to, Y_STRIDE, row, rows, columns, products);
+#endif
+        step = next_step;
+        row = next_row;
+        continue;
+#elif READS_SAVED
         uint4 raw_saved[2 * SAVED_PIECES];
         UNROLL for (uint i = 0; i < 2 * SAVED_PIECES; i++) raw_saved[i] = next_saved[i];
         fetch_saved(next_saved, t->saved + begin * SAVED_PIECES, next_row, rows);
@@ -404,11 +361,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
         UNROLL for (uint r = 0; r < 2; r++)
         {
 #if SUM == SUM_SLOPE
-#if DROPOUT
             activate_slope_eight(ACTIVATION, DROPOUT_SCALE, v[r], slope[r]);
-#else
-            activate_slope_eight(ACTIVATION, 1.0f, v[r], slope[r]);
-#endif
 #elif !PACKED_RELU
             activate_eight(ACTIVATION, SCALE, v[r]);
 #endif
@@ -424,9 +377,9 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             drop_eight(v[r], drawn[r]);
 #endif
 #endif
-#if MAKES_PAIRS
+#if MAKES_PAIRS && !PACKED_GIVEN
             finish_pairs(to + (row + r * APART) * (2 * Y_STRIDE), v[r], raw_saved + r * 2, row + r * APART < rows);
-#elif DERIVATIVE && !PACKED_SLOPE
+#elif DERIVATIVE && !PACKED_SLOPE && !PACKED_GIVEN
             float d[8];
             unpack_vector(raw_saved[r], d);
             derive_eight(DERIVATIVE, v[r], d);
@@ -455,7 +408,7 @@ INLINE void finish(const struct tensors *t, __local const uchar *sums, __local f
             UNROLL for (uint c = 0; c < 8; c++) total[c] += !BIAS || row + r * APART < rows ? v[r][c] : 0.0f;
 #endif
         }
-#if !READS_SAVED
+#if !READS_SAVED || PACKED_GIVEN
         const uint4 raw_saved[2] = {0, 0};
 #endif
 #if !MAKES_PAIRS

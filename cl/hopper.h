@@ -60,6 +60,17 @@ static inline uint4 add_eight(const uint4 a, const uint4 b)
     return sum;
 }
 
+/* The same of their products, here and not where they are stored. */
+static inline uint4 multiply_eight(const uint4 a, const uint4 b)
+{
+    uint4 product;
+    asm volatile("mul.rn." NARROW "x2 %0, %1, %2;" : "=r"(product.x) : "r"(a.x), "r"(b.x));
+    asm volatile("mul.rn." NARROW "x2 %0, %1, %2;" : "=r"(product.y) : "r"(a.y), "r"(b.y));
+    asm volatile("mul.rn." NARROW "x2 %0, %1, %2;" : "=r"(product.z) : "r"(a.z), "r"(b.z));
+    asm volatile("mul.rn." NARROW "x2 %0, %1, %2;" : "=r"(product.w) : "r"(a.w), "r"(b.w));
+    return product;
+}
+
 /* 2^x; results below the smallest normal number become 0. */
 static inline float exp2_fast(const float x)
 {

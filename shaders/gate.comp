@@ -2,7 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 /* Y = dropout(activation(a) * b), a and b two neighbours of X + bias, of which GATE says which is a; SUM also stores
  * X + bias. N counts pairs: rows of X, bias and SUM have 2 N. DERIVATIVE: the gradient; X is that of Y, SAVED has the
- * neighbours, and Y, a row of 2 N, gets theirs. Twin of cl/gate.cl.
+ * neighbours, and Y, a row of 2 N, gets theirs. Where ACTIVATION is SLOPES_OF and one, Y is the gradient for a result's
+ * gradient of 1, and where DERIVATIVE is ACTIVATION_GIVEN that is what SAVED has. Twin of cl/gate.cl.
  *
  * One access of pairs per work-item: what hides the latency is the number of work-items, so LOCAL_SIZE is what fills a
  * compute unit, 128 or 256. Any power of two is right. */
@@ -24,6 +25,10 @@ INPUT(SLOT_SAVED, saved);
 OUTPUT(SLOT_Y, y);
 OUTPUT(SLOT_SUM, sum);
 #include "dropout.glsl"
+
+const bool SLOPES = ACTIVATION >= SLOPES_OF;
+const uint OF = DERIVATIVE != 0 ? DERIVATIVE : SLOPES ? ACTIVATION - SLOPES_OF : ACTIVATION;
+const bool MAKES_PAIRS = DERIVATIVE != 0 || SLOPES;
 
 /* The number of each half of the neighbours: pair by pair. */
 #define GATED(c) (2 * (c) + (GATE == GATE_ODD ? 1 : 0))
@@ -66,19 +71,25 @@ void main()
         if (SUM != 0) {
             STORE_PAIRS(sum, at, pairs);
         }
-        if (DERIVATIVE == 0) {
-            UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate(ACTIVATION, pairs[GATED(c)]) * pairs[OTHER(c)];
+        if (SLOPES) {
+            UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = 1.0;
+        } else if (DERIVATIVE == 0) {
+            UNROLL for (uint c = 0; c < ACCESS; c++) v[c] = activate(OF, pairs[GATED(c)]) * pairs[OTHER(c)];
         }
         if (DROPOUT != 0) {
             dropout_access(v, at / N, at % N);
         }
-        if (DERIVATIVE != 0) {
+        if (OF == ACTIVATION_GIVEN) {
+            UNROLL for (uint c = 0; c < 2 * ACCESS; c++) pairs[c] *= v[c / 2];
+        } else if (MAKES_PAIRS) {
             UNROLL for (uint c = 0; c < ACCESS; c++)
             {
                 const float gate = pairs[GATED(c)], other = pairs[OTHER(c)];
-                pairs[GATED(c)] = v[c] * other * derivative(DERIVATIVE, gate);
-                pairs[OTHER(c)] = v[c] * activate(DERIVATIVE, gate);
+                pairs[GATED(c)] = v[c] * other * derivative(OF, gate);
+                pairs[OTHER(c)] = v[c] * activate(OF, gate);
             }
+        }
+        if (MAKES_PAIRS) {
             STORE_PAIRS(y, at, pairs);
         } else {
             STORE_ACCESS(y, at, v);

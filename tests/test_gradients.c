@@ -202,6 +202,27 @@ static void test_least_layers(void **unused)
             }
 }
 
+/* Gates of all activations, either half of which gates, with and without what their gradients multiply with. */
+static void test_gates(void **unused)
+{
+    (void)unused;
+    for (int activation = WHERRY_ACTIVATION_GELU; activation <= WHERRY_ACTIVATION_SILU; activation++)
+        for (int slopes = 0; slopes < 2; slopes++)
+            for (int dropout = 0; dropout < 2; dropout++)
+                for (int gate = WHERRY_GATE_FIRST; gate <= WHERRY_GATE_SECOND; gate++) {
+                    wherry_model_config config = small_config((wherry_activation)activation, dropout != slopes);
+                    config.gate = (wherry_gate)gate;
+                    config.without = gate == WHERRY_GATE_FIRST ? WHERRY_WITHOUT_LIN1_BIAS : 0;
+                    check_all(&(struct graph_options){.config = &config,
+                                                      .pool = WHERRY_POOL_MEAN,
+                                                      .training = true,
+                                                      .dropout = dropout ? 0.2f : 0,
+                                                      .flash = true,
+                                                      .slopes = slopes,
+                                                      .save = WHERRY_SAVE_DEFAULT});
+                }
+}
+
 /* Norms of each kind, without their biases, and without the first and the embeddings' own. */
 static void test_norms(void **unused)
 {
@@ -442,7 +463,7 @@ int main(void)
         cmocka_unit_test(test_norms),   cmocka_unit_test(test_grouped),   cmocka_unit_test(test_wide),
         cmocka_unit_test(test_masks),   cmocka_unit_test(test_policies),  cmocka_unit_test(test_products_apart),
         cmocka_unit_test(test_orders),  cmocka_unit_test(test_heads),     cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_modules), cmocka_unit_test(test_mixtures),
+        cmocka_unit_test(test_modules), cmocka_unit_test(test_mixtures),  cmocka_unit_test(test_gates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

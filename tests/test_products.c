@@ -76,6 +76,7 @@ static double activated(uint32_t activation, double x)
 static double slope(uint32_t derivative, double x)
 {
     if (derivative == ACTIVATION_RELU) return x > 0;
+    if (derivative == ACTIVATION_GIVEN) return x;
     return derivative == ACTIVATION_GELU ? phi(x) + x * exp(-x * x / 2) * 0.3989422804014327 : 1;
 }
 
@@ -404,7 +405,8 @@ static void test_product(void **state)
             ran++;
         }
         bool sums_operand = p->runtime == RUNTIME_K && has(p, WITH_BEFORE);
-        bool fewer = sums_operand || has(p, WITH_PARTS | WITH_MOMENTS | WITH_FACTORS);
+        bool fewer =
+            sums_operand || p->derivative == ACTIVATION_GIVEN || has(p, WITH_PARTS | WITH_MOMENTS | WITH_FACTORS);
         assert_true(ran || (k && fewer)); /* the portable kernel does less */
     }
     for (int i = 0; i < SLOT_COUNT; i++) {
@@ -448,6 +450,8 @@ static struct product products[] = {
     {"usual lin1 relu", GEMM_NT, RUNTIME_M, 0, 136, 72, ACTIVATION_RELU, 0, WITH_BIAS | WITH_DROPOUT | WITH_BEFORE},
     {"usual lin2_dx relu", GEMM_NN, RUNTIME_M, 0, 136, 72, 0, ACTIVATION_RELU, WITH_DROPOUT | WITH_KEPT},
     {"usual slope and dropout", GEMM_NN, RUNTIME_M, 0, 136, 72, 0, ACTIVATION_RELU, WITH_DROPOUT},
+    {"usual slope given", GEMM_NN, RUNTIME_M, 0, 136, 72, 0, ACTIVATION_GIVEN, 0},
+    {"usual slope given and sums", GEMM_NN, RUNTIME_M, 0, 136, 200, 0, ACTIVATION_GIVEN, WITH_SUMS},
     {"usual gelu", GEMM_NT, RUNTIME_M, 0, 136, 72, ACTIVATION_GELU, 0, WITH_BIAS | WITH_DROPOUT | WITH_BEFORE},
     {"usual in parts", GEMM_NN, RUNTIME_M, 0, 136, 328, 0, 0, WITH_PARTS},
     {"in parts", GEMM_NT, RUNTIME_M, 0, 264, 200, 0, 0, WITH_PARTS},

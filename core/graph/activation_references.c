@@ -205,3 +205,33 @@ REFERENCE(reference_gate_dx)
     }
     return true;
 }
+
+/* What the gradient of a result is multiplied by for each of its pair, and 0 where dropout leaves nothing of it. The
+ * factors of a row stand in its second half until its slopes are there. */
+REFERENCE(reference_gate_slopes)
+{
+    (void)e;
+    size_t n = tensor_row_length(g, o->out[0]) / 2, gate = o->gate == GATE_ODD;
+    const double *x = value(g, v, o->in[0]);
+    double *y = value(g, v, o->out[0]);
+    for (uint32_t r = 0; r < b->tokens; r++, x += 2 * n, y += 2 * n) {
+        for (size_t i = 0; i < n; i++) y[n + i] = 1;
+        if (o->dropout > 0) reference_drop_row(o, v, r, n, y + n, y + n);
+        for (size_t i = 0; i < n; i++) {
+            double factor = y[n + i];
+            y[2 * i + gate] = factor * x[2 * i + !gate] * slope_of(o->activation, x[2 * i + gate]);
+            y[2 * i + !gate] = factor * activation_of(o->activation, x[2 * i + gate]);
+        }
+    }
+    return true;
+}
+
+REFERENCE(reference_gate_given_dx)
+{
+    (void)e;
+    size_t n = (size_t)tensor_elements(g, b, o->out[0]);
+    const double *d = value(g, v, o->in[0]), *slopes = value(g, v, o->in[1]);
+    double *y = value(g, v, o->out[0]);
+    for (size_t i = 0; i < n; i++) y[i] = d[i / 2] * slopes[i];
+    return true;
+}

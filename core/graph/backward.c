@@ -335,12 +335,13 @@ static int slope_of(const struct backward *w, int last)
     return there ? activation - 1 : -1;
 }
 
-/* The activation and the dropout after it at once: the slope has both. */
+/* The activation, or the gate, and the dropout after it at once: the slopes have both. */
 static void derive_slope(struct backward *w, const struct op *slope, int out)
 {
     const struct op *activation = slope + 1;
+    const struct op_kind *kind = activation->kind == &kind_gate ? &kind_gate_given_dx : &kind_given_dx;
     int dx = backward_target(w, activation, activation->in[0]);
-    backward_emit(w, activation, "_dx", DX, &kind_given_dx, dx, backward_gradient_of(w, out), slope->out[0], -1);
+    backward_emit(w, activation, "_dx", DX, kind, dx, backward_gradient_of(w, out), slope->out[0], -1);
     backward_give(w, activation, activation->in[0], dx);
 }
 

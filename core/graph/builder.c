@@ -214,10 +214,11 @@ static uint32_t activation_number(wherry_activation activation)
     }
 }
 
-/* A ReLU's follows from what it makes; a gate and a SiLU keep what goes into them. NULL: there is none. */
+/* A ReLU's follows from what it makes, and a SiLU keeps what goes into it; a gate of any activation has slopes. NULL:
+ * there is none. */
 static const struct op_kind *slope_kind(const wherry_model_config *config)
 {
-    if (config->gate) return NULL;
+    if (config->gate) return &kind_gate_slopes;
     return config->activation == WHERRY_ACTIVATION_GELU        ? &kind_gelu_slope
            : config->activation == WHERRY_ACTIVATION_GELU_TANH ? &kind_gelu_tanh_slope
                                                                : NULL;
@@ -291,7 +292,7 @@ void builder_rows(struct builder *b, int layer, const struct op_row *rows, size_
             o.attribute = (float)(1 / sqrt((double)b->g->dims.of['p']));
         if (o.kind == &kind_dropout || o.role == ACTIVATION_SLOPE) o.dropout = b->options->dropout;
         o.normalized = o.kind == &kind_route && config->experts_normalized;
-        if (o.kind == &kind_gate) {
+        if (o.kind == &kind_gate || o.kind == &kind_gate_slopes) {
             o.activation = activation_number(config->activation);
             o.gate = config->gate == WHERRY_GATE_FIRST ? GATE_EVEN : GATE_ODD;
         }

@@ -291,7 +291,7 @@ struct op {
     char einsum[24];          /* contractions: letters of in[0], in[1] -> out; else "" */
     float attribute;          /* scale: the factor; norms: epsilon; softmax, and a bias before it: scale */
     uint32_t norm;            /* norms: RMS_* (interface/interface.h) */
-    uint32_t activation;      /* gates: ACTIVATION_* of the half that gates (interface/interface.h), */
+    uint32_t activation;      /* gates, their slopes: ACTIVATION_* of the half that gates (interface/interface.h), */
     uint32_t gate;            /* and which of two neighbours it is: GATE_* */
     bool normalized;          /* routes: weights are divided by the sum of those chosen */
     float dropout;            /* dropout: probability */
@@ -343,7 +343,7 @@ struct graph_options {
     bool scores_kept;          /* these are kept for the backward pass, instead of being made again there */
     bool pitched; /* rows of scores begin on 16 bytes whatever the vocabulary is: products take rows that lie so */
     bool normalize;
-    bool slopes;        /* training: the forward pass keeps the activation's slope instead of what it reads */
+    bool slopes;        /* training: the forward pass keeps the activation's or gate's slopes, not what it reads */
     bool stack;         /* the layers alone, from x to y: no embeddings, no pooling */
     bool training;      /* with the backward pass */
     float dropout;      /* training: > 0: the four dropouts are there */

@@ -257,13 +257,18 @@ ACTIVATION_CONSTANTS(silu_dx, CONST_DERIVATIVE, ACTIVATION_SILU)
 ACTIVATION_CONSTANTS(tanh_dx, CONST_DERIVATIVE, ACTIVATION_TANH)
 ACTIVATION_CONSTANTS(given_dx, CONST_DERIVATIVE, ACTIVATION_GIVEN)
 
+static void set_slope_dropout(const struct op *o, struct call *call)
+{
+    if (o->dropout > 0) call_set(call, CONST_DROPOUT, dropout_threshold(o->dropout));
+    call->site = (uint32_t)(4 * o->layer + o->site);
+}
+
 /* In a group with its activation it is a second result, SUM_SLOPE; the activation comes after it. */
 static void set_slope(const struct graph *g, const struct group *group, const struct op *o, struct call *call,
                       uint32_t which)
 {
     set_activation(g, group, o, call, CONST_ACTIVATION, which);
-    if (o->dropout > 0) call_set(call, CONST_DROPOUT, dropout_threshold(o->dropout));
-    call->site = (uint32_t)(4 * o->layer + o->site);
+    set_slope_dropout(o, call);
 }
 
 CONSTANTS(constants_gelu_slope) { set_slope(g, group, o, call, SLOPE_GELU); }
@@ -278,13 +283,36 @@ CONSTANTS(constants_gate)
     call_set(call, CONST_GATE, o->gate);
 }
 
+/* As slopes of activations come. */
+CONSTANTS(constants_gate_slopes)
+{
+    if (!is_after(g, group, o, constants_contract)) {
+        call_set(call, CONST_N, tensor_row_length(g, o->in[0]) / 2);
+        call_set(call, CONST_ROWS, dims_rows(g->tensors[o->in[0]].dims));
+    }
+    call_set(call, CONST_ACTIVATION, SLOPES_OF + o->activation);
+    call_set(call, CONST_GATE, o->gate);
+    set_slope_dropout(o, call);
+}
+
+static void set_gate_dx(const struct graph *g, const struct op *o, struct call *call, uint32_t derivative)
+{
+    call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
+    call_set(call, CONST_ROWS, dims_rows(g->tensors[o->in[0]].dims));
+    call_set(call, CONST_DERIVATIVE, derivative);
+    call_set(call, CONST_GATE, o->gate);
+}
+
 CONSTANTS(constants_gate_dx)
 {
     (void)group;
-    call_set(call, CONST_N, tensor_row_length(g, o->in[0]));
-    call_set(call, CONST_ROWS, dims_rows(g->tensors[o->in[0]].dims));
-    call_set(call, CONST_DERIVATIVE, o->activation);
-    call_set(call, CONST_GATE, o->gate);
+    set_gate_dx(g, o, call, o->activation);
+}
+
+CONSTANTS(constants_gate_given_dx)
+{
+    (void)group;
+    set_gate_dx(g, o, call, ACTIVATION_GIVEN);
 }
 
 /* What came out of the dropout after the ReLU is zero wherever the gradient becomes zero, dropped or not. */

@@ -66,6 +66,8 @@ CONSTANTS(constants_tanh_dx);
 CONSTANTS(constants_given_dx);
 CONSTANTS(constants_gelu_slope);
 CONSTANTS(constants_gelu_tanh_slope);
+CONSTANTS(constants_gate_slopes);
+CONSTANTS(constants_gate_given_dx);
 /* Of losses (loss_constants.c). */
 CONSTANTS(constants_take);
 CONSTANTS(constants_take_dx);

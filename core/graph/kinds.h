@@ -43,6 +43,7 @@ extern const struct op_kind kind_wide_norm;  /* a layernorm of all heads of Q at
 extern const struct op_kind kind_angles;     /* of rotary positions, by a text's length */
 extern const struct op_kind kind_rotary;     /* turns pairs of channels of Q and K by the token's position */
 extern const struct op_kind kind_gelu_slope, kind_gelu_tanh_slope;  /* what their gradients multiply with */
+extern const struct op_kind kind_gate_slopes;                       /* the same of a gate, for each of a pair */
 extern const struct op_kind kind_log1p_relu, kind_log1p_log1p_relu; /* log(1 + relu(x)), and log(1 + that) */
 extern const struct op_kind kind_softmax;                           /* scaled */
 extern const struct op_kind kind_scores_bias;                       /* by the distance of key and query */
@@ -66,8 +67,9 @@ extern const struct op_kind kind_softmax_dx, kind_delta;
 extern const struct op_kind kind_distance_sums, kind_distance_dw; /* of a bias by distance */
 extern const struct op_kind kind_relu_dx, kind_gelu_dx, kind_gelu_tanh_dx, kind_silu_dx, kind_tanh_dx;
 extern const struct op_kind kind_gate_dx, kind_rotary_dx;
-extern const struct op_kind kind_given_dx;   /* times a slope */
-extern const struct op_kind kind_column_sum; /* the gradient of a bias */
+extern const struct op_kind kind_given_dx;      /* times a slope */
+extern const struct op_kind kind_gate_given_dx; /* times both slopes of a gate */
+extern const struct op_kind kind_column_sum;    /* the gradient of a bias */
 extern const struct op_kind kind_norm_dw, kind_norm_dx, kind_rmsnorm_dw, kind_rmsnorm_dx;
 extern const struct op_kind kind_heads_norm_dw, kind_heads_norm_dx, kind_wide_norm_dw, kind_wide_norm_dx;
 extern const struct op_kind kind_scatter_word, kind_scatter_position, kind_scatter_type; /* of embedding tables */

@@ -43,6 +43,8 @@ REFERENCE(reference_tanh_dx);
 REFERENCE(reference_given_dx);
 REFERENCE(reference_gelu_slope);
 REFERENCE(reference_gelu_tanh_slope);
+REFERENCE(reference_gate_slopes);
+REFERENCE(reference_gate_given_dx);
 REFERENCE(reference_column_sum);
 REFERENCE(reference_norm_dw);
 REFERENCE(reference_norm_dx);

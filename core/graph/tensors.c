@@ -56,7 +56,7 @@ const struct tensor_row layer_tensors[LAYER_TENSORS] = {
     [B_LIN1]             = {"b_lin1",          "u",      WEIGHT_LIN1_BIAS, .gated = "ur", .gated_model = "ru"},
     [LIN1_RAW]           = {"lin1",            "bju",    .channel_major = "ubj", .gated = "bjur"},
     [LIN1_BIASED]        = {"lin1_biased",     "bju",    .channel_major = "ubj", .gated = "bjur"},
-    [SLOPE]              = {"slope",           "bju"},
+    [SLOPE]              = {"slope",           "bju",    .gated = "bjur"},
     [ACTIVE]             = {"active",          "bju",    .channel_major = "ubj"},
     [ACTIVE_DROPPED]     = {"active_dropped",  "bju",    .channel_major = "ubj"},
     [W_LIN2]             = {"w_lin2",          "iu",     WEIGHT_LIN2, .transposed = "ui"},

@@ -181,8 +181,9 @@
 /* What an activation's gradient is multiplied with, where the forward pass makes it (interface/slopes.h). */
 #define SLOPE_GELU 8
 #define SLOPE_TANH_GELU 9
-#define ACTIVATION_GIVEN 10 /* as a derivative: what is saved is the derivative */
-#define SUM_SLOPE 2         /* CONST_SUM: also write the activation's slope, times dropout's factor */
+#define ACTIVATION_GIVEN 10 /* as a derivative: what is saved is the derivative, with a gate both of a pair */
+#define SLOPES_OF 16        /* gate: and its activation: the derivatives by both of a pair, times dropout's factor */
+#define SUM_SLOPE 2         /* CONST_SUM: also write the activation's slope, or the gate's, times dropout's factor */
 
 #define RMS_NONE 0
 #define RMS_GAMMA 1     /* times gamma */

@@ -74,7 +74,7 @@ bool call_has_slopes(const struct call *call)
 {
     uint32_t activation = call_get(call, CONST_ACTIVATION, ACTIVATION_NONE);
     return call_get(call, CONST_SUM, 0) == SUM_SLOPE || activation == SLOPE_GELU || activation == SLOPE_TANH_GELU ||
-           call_get(call, CONST_DERIVATIVE, ACTIVATION_NONE) == ACTIVATION_GIVEN;
+           activation >= SLOPES_OF || call_get(call, CONST_DERIVATIVE, ACTIVATION_NONE) == ACTIVATION_GIVEN;
 }
 
 bool call_pairs_fit(const struct call *call, uint32_t channels, const char **reason)

@@ -247,6 +247,28 @@ static void run_add_halves(const struct instruction *i, uint64_t *v)
     put(i, v, 0, result);
 }
 
+static void run_multiply_halves(const struct instruction *i, uint64_t *v)
+{
+    uint32_t a = get32(i, v, 1), b = get32(i, v, 2), result = 0;
+    for (int half = 0; half < 32; half += 16)
+        result |= (uint32_t)float_to_narrow(i, narrow_to_float(i, (uint16_t)(a >> half)) *
+                                                   narrow_to_float(i, (uint16_t)(b >> half)))
+                  << half;
+    put(i, v, 0, result);
+}
+
+static void run_permute(const struct instruction *i, uint64_t *v)
+{
+    uint64_t from = (uint64_t)get32(i, v, 2) << 32 | get32(i, v, 1);
+    uint32_t selector = get32(i, v, 3), result = 0;
+    for (int byte = 0; byte < 4; byte++) {
+        uint32_t which = selector >> 4 * byte & 15;
+        if (which > 7) machine_fail("%s spreads signs", i->name);
+        result |= (uint32_t)(from >> 8 * which & 0xff) << 8 * byte;
+    }
+    put(i, v, 0, result);
+}
+
 static void run_load(const struct instruction *i, uint64_t *v)
 {
     uint64_t from = get(i, v, 4);
@@ -686,10 +708,13 @@ static const struct known {
     {"cvt.rn.bf16x2.f32", run_pack, false},
     {"ld.global.nc.v4.u32", run_load, false},
     {"ex2.approx.ftz.f32", run_exp2, false},
+    {"prmt.b32", run_permute, false},
     {"min.u16x2", run_min_halves, false},
     {"sub.rn.f16x2", run_less_halves, false},
     {"add.rn.f16x2", run_add_halves, false},
     {"add.rn.bf16x2", run_add_halves, false},
+    {"mul.rn.f16x2", run_multiply_halves, false},
+    {"mul.rn.bf16x2", run_multiply_halves, false},
     {"set.ge.u32.f16x2", run_not_less_halves, false},
     {"set.gt.u32.f16x2", run_above_halves, false},
     {"cvt.rn.relu.f16x2.f32", run_pack_relu, false},

@@ -229,17 +229,30 @@ static bool plain_results(const struct call *call)
     return true;
 }
 
+/* Slopes come with activations and gates of rows of tokens; those of a gate are multiplied by sums as they are. */
+static bool fits_slopes(const struct call *call, const char **reason)
+{
+    static const uint8_t others[] = {CONST_BIAS, CONST_RESIDUAL, CONST_SUM,   CONST_DROPOUT,
+                                     CONST_KEPT, CONST_ROTARY,   CONST_DELTA, CONST_MOMENTS};
+    bool made = call_get(call, CONST_SUM, 0) == SUM_SLOPE, more = false;
+    bool given = call_get(call, CONST_DERIVATIVE, ACTIVATION_NONE) == ACTIVATION_GIVEN;
+    for (size_t i = 0; i < sizeof others; i++) more |= call_get(call, others[i], 0) != 0;
+    *reason = made && (call_runtime(call) != RUNTIME_M || call_get(call, CONST_RESIDUAL, 0))
+                  ? "slopes come with activations of rows of tokens"
+              : given && call_get(call, CONST_GATE, GATE_NONE) && more ? "a gate's slopes are multiplied by sums alone"
+                                                                       : NULL;
+    return !*reason;
+}
+
 static bool fits(const struct call *call, const struct sizes *s, const char **reason)
 {
-    bool whole = dimension(call, RUNTIME_N) % 8 == 0, slope = call_get(call, CONST_SUM, 0) == SUM_SLOPE;
+    bool whole = dimension(call, RUNTIME_N) % 8 == 0;
     *reason = !s->f16                          ? "products by wgmma are of f16"
               : !rows_aligned(call)            ? "rows that begin on no multiple of 16 bytes"
               : !whole && !plain_results(call) ? "N is no multiple of 8"
               : call_get(call, CONST_NORM, 0)  ? "it normalizes no operand"
-              : slope && (call_runtime(call) != RUNTIME_M || call_get(call, CONST_RESIDUAL, 0))
-                  ? "slopes come with activations of rows of tokens"
-                  : NULL;
-    if (*reason || !call_pairs_fit(call, 8, reason)) return false;
+                                               : NULL;
+    if (*reason || !fits_slopes(call, reason) || !call_pairs_fit(call, 8, reason)) return false;
     if (!call_moments_fit(call, reason)) return false;
     if (call_get(call, CONST_MOMENTS, 0) && few_rows(s))
         return variant_refuse(reason, "few rows are left to gemm_small_batch");
