@@ -6,8 +6,9 @@
  * keys' sums where they are, in registers; the scores' gradients go through shared memory, too, to become an operand
  * for the queries' sums. These stay in shared memory where the longest sequence allows it (QUERY_ROWS), else in the
  * partial sums' memory; the second warpgroup adds after the first, always the same work-items to an element. A third
- * warpgroup copies queries and gradients ahead and draws dropout's decisions. A tile of keys meets the steps of which a
- * query sees one of its keys. Order and partners of all sums are of the own sequence alone. */
+ * warpgroup copies queries and gradients ahead, and the next tile of keys where there is room, and draws dropout's
+ * decisions while copies are on their way. A tile of keys meets the steps of which a query sees one of its keys. Order
+ * and partners of all sums are of the own sequence alone. */
 
 #ifndef PARTS
 #define PARTS 1
@@ -24,6 +25,7 @@
 #define CONSUMERS (2 * WARPGROUP)
 #define COPIERS WARPGROUP
 #define STAGES (QUERY_ROWS > 0 ? 2 : 3)
+#define PAIRS (QUERY_ROWS > 0 ? 1 : 2) /* tiles of keys and values in shared memory */
 #define SLOTS (QUERY_ROWS > 0 ? QUERY_ROWS / TILE_QUERIES : 4) /* of the queries' sums in shared memory */
 #define ADDED 8 /* barriers that the first warpgroup tells the second by; it is never as many steps ahead */
 
@@ -32,6 +34,7 @@
 #define GRADIENT_STRIDE (HEADS * HEAD_DIM)
 #define DRAWS (TILE_KEYS / 16 * TILE_QUERIES / COPIERS) /* of 16 keys' decisions by a copying work-item */
 #define KEYS_BYTES (TILE_KEYS * ROW_BYTES)
+#define PAIR_BYTES (2 * KEYS_BYTES)
 #define QUERIES_BYTES (TILE_QUERIES * ROW_BYTES)
 
 #if DROPOUT > 0
@@ -44,7 +47,7 @@
 
 #include "attention_diagonals.h"
 
-/* sum = 64 rows at `a` times 64 rows at `b`, both along their channels; left running. */
+/* sum = 64 rows of `a` times 64 rows of `b` (TILE_ROWS), both along their channels; left running. */
 INLINE void multiply_channels(float *sum, const uint a, const uint b)
 {
     UNROLL
@@ -52,7 +55,7 @@ INLINE void multiply_channels(float *sum, const uint a, const uint b)
     wgmma_commit();
 }
 
-/* sum += factors of 64 rows at `b`, from registers, times these; left running. */
+/* sum += factors of 64 rows of `b` (TILE_COLUMNS), from registers, times these; left running. */
 INLINE void multiply_rows(float *sum, const uint *factor, const uint b)
 {
     wgmma_fence();
@@ -61,73 +64,7 @@ INLINE void multiply_rows(float *sum, const uint *factor, const uint b)
     wgmma_commit();
 }
 
-/* What a work-group works on: a head of a sequence, and its part of the keys. */
-struct place {
-    uint first, length, head, part, tokens;
-};
-
-INLINE struct place place_of(__global const uint *batch, const uint item, const uint sequences)
-{
-    struct place at;
-    const uint offset = batch[HEADER_AT_OFFSETS] + item % sequences;
-    at.first = batch[offset];
-    at.length = batch[offset + 1] - at.first;
-    at.head = item / sequences % HEADS;
-    at.part = item / sequences / HEADS;
-    at.tokens = batch[HEADER_TOKENS];
-    return at;
-}
-
-/* Steps of queries that a tile of keys meets: the first, and the one after the last. */
-INLINE uint2 steps_met(const uint key0, const uint length)
-{
-    const uint last_key = min(key0 + TILE_KEYS, length) - 1,
-               end = (uint)mask_end_query((int)last_key, BEFORE, (int)length);
-    return (uint2)((uint)mask_first_query((int)key0, AFTER) / TILE_QUERIES, (end + TILE_QUERIES - 1) / TILE_QUERIES);
-}
-
-/* Whether no tile of keys of the part met the step before, and whether none will. */
-INLINE bool step_begins(const uint key0, const uint step)
-{
-    const uint first = (uint)mask_first_key((int)(step * TILE_QUERIES), BEFORE) / TILE_KEYS;
-    return key0 / TILE_KEYS < first + PARTS;
-}
-
-INLINE bool step_ends(const uint key0, const uint step, const uint length)
-{
-    const uint end = (uint)mask_end_key((int)(step * TILE_QUERIES + TILE_QUERIES - 1), AFTER, (int)length);
-    return key0 + PARTS * TILE_KEYS >= (MASKED ? (end + TILE_KEYS - 1) / TILE_KEYS * TILE_KEYS : length);
-}
-
-#if ROTARY != ROTARY_NONE
-/* A warpgroup's sums, 64 rows x HEAD_DIM, turned back by the angles of their tokens, of which the first is `first` and
- * there are `count`. */
-INLINE void turn_rows(float *sum, __global const uint *positions, __global const float *angles, const uint first,
-                      const uint count)
-{
-    const uint lane = local_number() % 32, row = local_number() % WARPGROUP / 32 * 16 + lane / 4;
-    UNROLL
-    for (uint h = 0; h < 2; h++) {
-        if (row + 8 * h >= count) continue;
-        __global const float2 *const turn =
-            (__global const float2 *)(angles + positions[first + row + 8 * h] * HEAD_DIM + lane % 4 * 2);
-        UNROLL
-        for (uint j = 0; j < HEAD_DIM / 8; j++) {
-            const float2 angle = turn[j * 4];
-            const float x = sum[j * 4 + h * 2], y = sum[j * 4 + h * 2 + 1];
-            sum[j * 4 + h * 2] = fma(y, angle.y, x * angle.x);
-            sum[j * 4 + h * 2 + 1] = fma(-x, angle.y, y * angle.x);
-        }
-    }
-}
-#define TURN_ROWS(sum, first, count) turn_rows(sum, turn_positions, turn, first, count)
-#define PARAMETERS_TURN , __global const uint *turn_positions, __global const float *turn
-#define GIVE_TURN , turn_positions, turn
-#else
-#define TURN_ROWS(sum, first, count)
-#define PARAMETERS_TURN
-#define GIVE_TURN
-#endif
+#include "attention_backward_wgmma.h"
 
 /* Adds a warpgroup's 64 queries x HEAD_DIM channels, of its 64 keys, to those of the part's keys before; `count` such
  * sums of other queries, keys and heads came before. The last go to the partial sums, or are the gradient. */
@@ -189,30 +126,32 @@ INLINE void add_queries(__local float4 *query_sums, const uint added, const uint
 __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_backward_wgmma(ATTENTION_BACKWARD_ARGUMENTS)
 {
     BEGIN_ATTENTION_BACKWARD;
-    /* Keys, values, the scores' gradients [key][query], then the ring: queries of all stages, their gradients of all
-     * stages. */
-    __local uchar memory[3 * KEYS_BYTES + 2 * STAGES * QUERIES_BYTES] __attribute__((aligned(1024)));
+    /* Keys and values of PAIRS tiles, the scores' gradients [key][query], then the ring: queries of all stages, their
+     * gradients of all stages. */
+    __local uchar memory[PAIRS * PAIR_BYTES + KEYS_BYTES + 2 * STAGES * QUERIES_BYTES] __attribute__((aligned(1024)));
     __local float4 query_sums[SLOTS * (QUERY_SUMS / 4) * WARPGROUP];
     __local float2 statistics[STAGES * TILE_QUERIES]; /* of the queries: lse, delta */
     __local uint keep[STAGES * KEEP_WORDS];           /* [16 keys][2 queries] */
-    __local ulong barriers[2 * STAGES + 2 + ADDED];
+    __local ulong barriers[2 * STAGES + 2 * PAIRS + ADDED];
 #if RELATIVE > 0
     __local float biases[BIASES];
     __local float2 diagonals[2 * BLOCK_DIAGONALS * 32];
     __local float all_far[2 * CONSUMERS / 32];
 #endif
 
-    const uint keys_at = SHARED_ADDRESS(memory), values_at = keys_at + KEYS_BYTES, changes_at = values_at + KEYS_BYTES,
+    const uint keys_at = SHARED_ADDRESS(memory), changes_at = keys_at + PAIRS * PAIR_BYTES,
                queries_at = changes_at + KEYS_BYTES, gradients_at = queries_at + STAGES * QUERIES_BYTES;
     const uint full = SHARED_ADDRESS(barriers), free = full + 8 * STAGES, keys_full = free + 8 * STAGES,
-               keys_free = keys_full + 8, added = keys_free + 8;
+               keys_free = keys_full + 8 * PAIRS, added = keys_free + 8 * PAIRS;
     if (local_number() == 0) {
         for (uint s = 0; s < STAGES; s++) {
             mbarrier_init(full + 8 * s, COPIERS / 32);
             mbarrier_init(free + 8 * s, CONSUMERS / 32);
         }
-        mbarrier_init(keys_full, COPIERS / 32);
-        mbarrier_init(keys_free, CONSUMERS / 32);
+        for (uint i = 0; i < PAIRS; i++) {
+            mbarrier_init(keys_full + 8 * i, COPIERS / 32);
+            mbarrier_init(keys_free + 8 * i, CONSUMERS / 32);
+        }
         for (uint i = 0; i < ADDED; i++) mbarrier_init(added + 8 * i, WARPGROUP / 32);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -222,44 +161,31 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     uint stage = 0;
     if (local_number() >= CONSUMERS) {
         /* ---- the copying warpgroup ---- */
-        REGISTERS_GIVE(72);
+        REGISTERS_GIVE(72); /* 72 + 2 x 216 are the 3 x 168 that the assembler begins with: with more all would wait */
         const uint copier = local_number() - CONSUMERS;
-        const uint mine = copier % TILE_QUERIES; /* the query whose decisions this work-item draws */
 #if DROPOUT > 0
         const uint4 random_key = dropout_key(batch, site);
 #endif
-        uint parity = 1, keys_parity = 1;
+        uint parity = 1, keys_parity = 1, pair = 0;
         for (uint item = group_number(); item < work; item += groups) {
             const struct place at = place_of(batch, item, sequences);
             for (uint key0 = at.part * TILE_KEYS; key0 < at.length; key0 += PARTS * TILE_KEYS) {
-                mbarrier_wait(keys_free, keys_parity);
-                keys_parity ^= 1;
+                const uint2 met = steps_met(key0, at.length);
+                struct ahead next = LOOK_AHEAD(met.x);
+                mbarrier_wait(keys_free + 8 * pair, keys_parity);
 #if RELATIVE > 0
                 for (uint i = copier; i < BIASES && key0 == at.part * TILE_KEYS; i += COPIERS)
                     biases[i] = table_bias(relative, batch, at.head, distance_at((int)i - BIAS_ZERO)) * LOG2E;
 #endif
-                copy_rows(keys_at, w + (W_OFFSET + (size_t)(at.first + key0) * W_STRIDE + HEAD_AT(at.head, W_STRIDE)),
-                          W_STRIDE,
-                          TILE_KEYS, at.length - key0, COPIERS, copier, false);
-                copy_rows(values_at, v + (V_OFFSET + (size_t)(at.first + key0) * V_STRIDE + HEAD_AT(at.head, V_STRIDE)),
-                          V_STRIDE, TILE_KEYS, at.length - key0, COPIERS, copier, false);
-                const uint2 met = steps_met(key0, at.length);
+                const uint keys_to = keys_at + pair * PAIR_BYTES, left = at.length - key0;
+                copy_rows(keys_to, w + (W_OFFSET + (size_t)(at.first + key0) * W_STRIDE + HEAD_AT(at.head, W_STRIDE)),
+                          W_STRIDE, TILE_KEYS, left, COPIERS, copier, false);
+                copy_rows(keys_to + KEYS_BYTES,
+                          v + (V_OFFSET + (size_t)(at.first + key0) * V_STRIDE + HEAD_AT(at.head, V_STRIDE)), V_STRIDE,
+                          TILE_KEYS, left, COPIERS, copier, false);
                 for (uint step = met.x; step < met.y; step++) {
                     const uint query0 = step * TILE_QUERIES;
-                    /* What needs no place in the ring comes first. Queries beyond the sequence are zeros, and so is
-                     * what they give. */
-                    const uint queries = at.length - query0, row = (at.first + query0 + mine) * HEADS + at.head;
-                    float2 statistic = (float2)(0.0f);
-                    if (copier < TILE_QUERIES && mine < queries)
-                        statistic = (float2)(lse[row] * LOG2E, delta[row] * (1.0f / KEPT_SCALE));
-#if DROPOUT > 0
-                    uint bits[DRAWS];
-                    UNROLL
-                    for (uint k = 0; k < DRAWS; k++) {
-                        const uint key = key0 + (k * (COPIERS / TILE_QUERIES) + copier / TILE_QUERIES) * 16;
-                        bits[k] = draw_bits(random_key, row, key);
-                    }
-#endif
+                    const uint queries = at.length - query0;
                     mbarrier_wait(free + 8 * stage, parity);
                     copy_rows(queries_at + stage * QUERIES_BYTES,
                               x + (X_OFFSET + (size_t)(at.first + query0) * X_STRIDE + HEAD_AT(at.head, X_STRIDE)),
@@ -269,23 +195,28 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                               gradient + ((size_t)(at.first + query0) * GRADIENT_STRIDE + at.head * HEAD_DIM),
                               GRADIENT_STRIDE, TILE_QUERIES, queries, COPIERS, copier, false);
                     copy_commit();
-                    if (copier < TILE_QUERIES) statistics[stage * TILE_QUERIES + mine] = statistic;
+                    if (copier < TILE_QUERIES) statistics[stage * TILE_QUERIES + copier] = next.statistic;
 #if DROPOUT > 0
                     UNROLL
                     for (uint k = 0; k < DRAWS; k++)
-                        ((__local ushort *)(keep + stage * KEEP_WORDS))[k * COPIERS + copier] = (ushort)bits[k];
+                        ((__local ushort *)(keep + stage * KEEP_WORDS))[k * COPIERS + copier] = (ushort)next.bits[k];
 #endif
+                    if (step + 1 < met.y) next = LOOK_AHEAD(step + 1); /* while the copies are on their way */
                     COPY_WAIT(0);
                     fence_async();
                     warp_barrier();
                     if (local_number() % 32 == 0) {
-                        if (step == met.x) mbarrier_arrive(keys_full);
+                        if (step == met.x) mbarrier_arrive(keys_full + 8 * pair);
                         mbarrier_arrive(full + 8 * stage);
                     }
                     if (++stage == STAGES) {
                         stage = 0;
                         parity ^= 1;
                     }
+                }
+                if (++pair == PAIRS) {
+                    pair = 0;
+                    keys_parity ^= 1;
                 }
             }
         }
@@ -296,10 +227,12 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     REGISTERS_TAKE(216);
     const uint group = local_number() / WARPGROUP, warp = local_number() % WARPGROUP / 32, lane = local_number() % 32;
     const float scale = as_float((uint)SCALE) * LOG2E;
-    const uint my_keys = keys_at + group * 64 * ROW_BYTES, my_values = values_at + group * 64 * ROW_BYTES,
-               my_changes = changes_at + group * 64 * ROW_BYTES;
+    const uint my_changes = changes_at + group * 64 * ROW_BYTES;
+    const uint queries_rows = TILE_ROWS(queries_at), gradients_rows = TILE_ROWS(gradients_at),
+               queries_columns = TILE_COLUMNS(queries_at), gradients_columns = TILE_COLUMNS(gradients_at);
+    uint changes_columns = TILE_COLUMNS(my_changes);
     const uint stored_at = my_changes + (warp * 16 + lane % 16) * ROW_BYTES; /* the row that this lane stores */
-    uint parity = 0, keys_parity = 0, count = 0;
+    uint parity = 0, keys_parity = 0, count = 0, pair = 0;
 #if RELATIVE > 0
     __local float2 *my_diagonals = diagonals + group * BLOCK_DIAGONALS * 32;
     float far[2] = {0.0f, 0.0f}; /* sums of scores' gradients beyond: before and after the query */
@@ -321,18 +254,20 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 value_sum[i] = 0.0f;
             }
             float score[32], change[32];
-            mbarrier_wait(keys_full, keys_parity);
-            keys_parity ^= 1;
+            const uint my_keys = keys_at + pair * PAIR_BYTES + group * 64 * ROW_BYTES;
+            uint keys_rows = TILE_ROWS(my_keys), keys_columns = TILE_COLUMNS(my_keys);
+            mbarrier_wait(keys_full + 8 * pair, keys_parity);
             mbarrier_wait(full + 8 * stage, parity);
             wgmma_fence();
-            multiply_channels(score, my_keys, queries_at + stage * QUERIES_BYTES);
-            multiply_channels(change, my_values, gradients_at + stage * QUERIES_BYTES);
+            multiply_channels(score, keys_rows, queries_rows + stage * (QUERIES_BYTES / 16));
+            multiply_channels(change, keys_rows + KEYS_BYTES / 16, gradients_rows + stage * (QUERIES_BYTES / 16));
             WGMMA_WAIT(0, 32, score);
             WGMMA_WAIT(0, 32, change);
             ROLLED
             for (uint step = met.x; step < steps; step++) {
-                const uint my_queries = queries_at + stage * QUERIES_BYTES,
-                           my_gradients = gradients_at + stage * QUERIES_BYTES;
+                OPAQUE(keys_rows);
+                OPAQUE(keys_columns);
+                OPAQUE(changes_columns);
                 const uint next = stage + 1 == STAGES ? 0 : stage + 1, next_parity = next ? parity : parity ^ 1,
                            ahead = step + 1 < steps ? next : stage;
 
@@ -402,7 +337,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 }
 
                 /* ---- values, and the gradients of the scores. Running: changes, values ---- */
-                multiply_rows(value_sum, weight, my_gradients);
+                multiply_rows(value_sum, weight, gradients_columns + stage * (QUERIES_BYTES / 16));
                 UNROLL
                 for (uint j = 0; j < 8; j++) {
                     const float4 both = statistic[j * 4];
@@ -420,7 +355,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 }
 
                 /* ---- keys and queries. Running: values, keys, queries ---- */
-                multiply_rows(key_sum, factor, my_queries);
+                multiply_rows(key_sum, factor, queries_columns + stage * (QUERIES_BYTES / 16));
                 UNROLL
                 for (uint s = 0; s < 4; s++)
                     store_matrices(stored_at + ((s * 2 + lane / 16) ^ lane % 8) * 16, factor[s * 4],
@@ -430,15 +365,15 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 wgmma_fence();
                 UNROLL
                 for (uint s = 0; s < 4; s++)
-                    CHANNELS_SHARED(query_sum, ACROSS(my_changes, s), ACROSS(my_keys, s), s);
+                    CHANNELS_SHARED(query_sum, ACROSS(changes_columns, s), ACROSS(keys_columns, s), s);
                 wgmma_commit();
                 /* The next step's scores and changes run while this one's queries are added. */
                 CHANNELS_WAIT(1, value_sum);
                 CHANNELS_WAIT(1, key_sum);
                 if (step + 1 < steps) mbarrier_wait(full + 8 * next, next_parity);
                 wgmma_fence();
-                multiply_channels(score, my_keys, queries_at + ahead * QUERIES_BYTES);
-                multiply_channels(change, my_values, gradients_at + ahead * QUERIES_BYTES);
+                multiply_channels(score, keys_rows, queries_rows + ahead * (QUERIES_BYTES / 16));
+                multiply_channels(change, keys_rows + KEYS_BYTES / 16, gradients_rows + ahead * (QUERIES_BYTES / 16));
 #if RELATIVE > 0
                 add_diagonals(my_diagonals, my_changes, (apart + (int)(group * 64)) / 8, far);
 #endif
@@ -453,7 +388,11 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
                 stage = next;
                 parity = next_parity;
             }
-            warp_arrive(keys_free);
+            warp_arrive(keys_free + 8 * pair);
+            if (++pair == PAIRS) {
+                pair = 0;
+                keys_parity ^= 1;
+            }
 
             const uint there = keys > group * 64 ? keys - group * 64 : 0;
             const size_t token = at.first + key0 + group * 64;

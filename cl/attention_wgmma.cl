@@ -46,21 +46,21 @@
 #define GIVE_SHIFT
 #endif
 
-/* score = queries times keys, the products left running. */
-INLINE void multiply_keys(float *score, const uint queries_at, const uint keys_at)
+/* score = queries times keys (TILE_ROWS), the products left running. */
+INLINE void multiply_keys(float *score, const uint queries, const uint keys)
 {
     wgmma_fence();
     UNROLL
-    for (uint s = 0; s < HEAD_DIM / 16; s++) WGMMA_128(score, ALONG(queries_at, s), ALONG(keys_at, s), s, 0, 0);
+    for (uint s = 0; s < HEAD_DIM / 16; s++) WGMMA_128(score, ALONG(queries, s), ALONG(keys, s), s, 0, 0);
     wgmma_commit();
 }
 
-/* sum += weights times values, left running. */
-INLINE void multiply_values(float *sum, const uint *weight, const uint values_at)
+/* sum += weights times values (TILE_COLUMNS), left running. */
+INLINE void multiply_values(float *sum, const uint *weight, const uint values)
 {
     wgmma_fence();
     UNROLL
-    for (uint s = 0; s < TILE_KEYS / 16; s++) CHANNELS_REGISTERS(sum, weight + s * 4, ACROSS(values_at, s), 1);
+    for (uint s = 0; s < TILE_KEYS / 16; s++) CHANNELS_REGISTERS(sum, weight + s * 4, ACROSS(values, s), 1);
     wgmma_commit();
 }
 
@@ -292,6 +292,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     CONSUMER_REGISTERS;
     const uint group = local_number() / WARPGROUP, lane = local_number() % 32;
     const float scale = as_float((uint)SCALE) * LOG2E;
+    const uint first_keys = TILE_ROWS(keys_at), first_values = TILE_COLUMNS(values_at);
     uint parity = 0;
     if (group == WARPGROUPS - 1) TURN_PASS(0); /* the first warpgroup begins */
     for (uint item = group_number(), step = first_step; item < work; item += step, step = 2 * groups - step) {
@@ -299,7 +300,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         const uint4 place = places[turn % 2];
         const uint first = place.x, length = place.z, head = place.w, rows = length - place.y;
         const uint row = group * 64 + local_number() % WARPGROUP / 32 * 16 + lane / 4; /* the first of two: + 8 */
-        const uint mine_at = queries_at + turn % 2 * QUERY_BYTES + group * 64 * ROW_BYTES;
+        const uint my_queries = TILE_ROWS(queries_at + turn % 2 * QUERY_BYTES + group * 64 * ROW_BYTES);
         const uint2 met = keys_met(place.y, length);
         const uint steps = (met.y - met.x + TILE_KEYS - 1) / TILE_KEYS;
 #if MASKED || ALIBI
@@ -325,7 +326,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         {
             float score[SCORES];
             TURN_AWAIT(group);
-            multiply_keys(score, mine_at, keys_at + stage * TILE_BYTES);
+            multiply_keys(score, my_queries, first_keys + stage * (TILE_BYTES / 16));
             TURN_PASS((group + 1) % WARPGROUPS);
             WGMMA_WAIT(0, 64, score);
             warp_arrive(keys_free + 8 * stage);
@@ -347,9 +348,9 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             float score[SCORES];
             mbarrier_wait(keys_full + 8 * stage, parity);
             TURN_AWAIT(group);
-            multiply_keys(score, mine_at, keys_at + stage * TILE_BYTES);
+            multiply_keys(score, my_queries, first_keys + stage * (TILE_BYTES / 16));
             mbarrier_wait(values_full + 8 * last, last_parity);
-            multiply_values(sum, weight, values_at + last * TILE_BYTES);
+            multiply_values(sum, weight, first_values + last * (TILE_BYTES / 16));
             TURN_PASS((group + 1) % WARPGROUPS);
             WGMMA_WAIT(1, 64, score);
             warp_arrive(keys_free + 8 * stage);
@@ -366,7 +367,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
             make_weights(weight, score, random_key, random_row, met.x + n * TILE_KEYS);
         }
         mbarrier_wait(values_full + 8 * stage, parity);
-        multiply_values(sum, weight, values_at + stage * TILE_BYTES);
+        multiply_values(sum, weight, first_values + stage * (TILE_BYTES / 16));
         CHANNELS_WAIT(0, sum);
         warp_arrive(values_free + 8 * stage);
 

@@ -80,9 +80,14 @@ INLINE void copy_rows(uint to, __global const storage *from, const uint stride, 
 
 /* ---- products ---- */
 
-/* Step `step` of 16 along the rows of a tile, and across them. */
-#define ALONG(at, step) wgmma_rows((at) + (step) % 4 * 32 + (step) / 4 * HALF_ROWS * ROW_BYTES)
-#define ACROSS(at, step) wgmma_columns((at) + (step)*16 * ROW_BYTES, HALVES > 1 ? HALF_ROWS * ROW_BYTES : 0)
+/* What the descriptors of a tile at `at` differ in, of steps along its rows and of those across; and the descriptors of
+ * step `step` of 16. */
+#define TILE_ROWS(at) ((uint)wgmma_rows(at))
+#define TILE_COLUMNS(at) ((uint)wgmma_columns(at, HALVES > 1 ? HALF_ROWS * ROW_BYTES : 0))
+#define OPAQUE(low) asm volatile("" : "+r"(low)) /* in a loop, which else has all steps' descriptors in registers */
+#define DESCRIPTOR(low) ((ulong)(low) | wgmma_rows(0) & 0xffffffff00000000)
+#define ALONG(rows, step) DESCRIPTOR((rows) + ((step) % 4 * 32 + (step) / 4 * HALF_ROWS * ROW_BYTES) / 16)
+#define ACROSS(columns, step) DESCRIPTOR((columns) + (step)*ROW_BYTES)
 
 /* Products with the channels of a head as columns: sum[HEAD_DIM / 2] = (more ? sum : 0) + a b, a from registers, or a
  * and b from shared memory, both across. */

@@ -94,12 +94,12 @@ static size_t shared_backward(const struct call *call)
     uint32_t rows = call_get(call, CONST_QUERY_ROWS, 0), slots = rows ? rows / STEP_QUERIES : 4;
     size_t sums = (size_t)slots * STEP_QUERIES * call_get(call, CONST_HEAD_DIM, 64) * sizeof(float);
     size_t keep = call_get(call, CONST_DROPOUT, 0) ? TILE_KEYS * STEP_QUERIES / 8 : 4;
-    size_t stages = rows ? 2 : 3, farthest = call_get(call, CONST_RELATIVE, 0);
+    size_t stages = rows ? 2 : 3, pairs = rows ? 1 : 2, farthest = call_get(call, CONST_RELATIVE, 0);
     size_t distances = farthest ? (4 * TILE_KEYS + 2 * STEP_QUERIES - 1 + 16) * sizeof(float) +
                                       2 * (2 * ((farthest + 6) / 8) + 1) * 32 * 2 * sizeof(float)
                                 : 0;
-    return distances + 3 * TILE_KEYS * ROW_BYTES + stages * (2 * STEP_QUERIES * ROW_BYTES + STEP_QUERIES * 8 + keep) +
-           sums + (2 * stages + 2 + 8) * 8;
+    return distances + (2 * pairs + 1) * TILE_KEYS * ROW_BYTES +
+           stages * (2 * STEP_QUERIES * ROW_BYTES + STEP_QUERIES * 8 + keep) + sums + (2 * stages + 2 * pairs + 8) * 8;
 }
 
 /* Parts of the keys of a head: of a head's tiles each part takes its share, and all work-groups run in rounds, one on a
