@@ -19,9 +19,8 @@ enum {
  * Speeds, of products of rows and of a weight's gradient, are relative to the first. On an H200 in one run, TFLOP/s at
  * 4096 x 4096 x 1024: 128 x 256 574, 128 x 128 530; with sums of 4096: 4096 x 1024 forward in 128 x 256 567, a weight's
  * gradient of 3072 x 1024 in 192 x 128 563. An epilogue of 192 columns leaves a quarter of its lanes idle, which a
- * weight's gradient does not have: 8192 rows of 768 x 768 with a residual and moments take 26.7 us in 128 x 192
- * and 25.9 in 192 x 128, gradients of 1152 x 768 through a gate 66 and 56. The small ones are estimates by the bytes
- * that they load. */
+ * weight's gradient does not have: 8192 rows of 768 x 768 with a residual and moments take 26.7 us in 128 x 192 and
+ * 25.9 in 192 x 128. The small ones are estimates by the bytes that they load. */
 struct wgmma_tile {
     uint32_t m, n;
     double rows_speed, weight_speed;
