@@ -14,8 +14,8 @@
  * all of them: sums of s and g; then of (s - mean)^2 and g * (s - mean), which wait for the mean (with RMS, both means
  * being 0, these alone). Several rows share
  * their barriers and keep the work-items busy between them. Past the last row come zeros, which change no sum.
- * LOCAL_SIZE: N / VECTOR rounded up to whole sub-groups, from 32 to 256: few columns a work-item, because each of them
- * takes three sums' registers and more for each row. Any multiple of 8 is right. PART_ROWS: 1, 2 or 4. */
+ * LOCAL_SIZE: N / VECTOR rounded up to a power of two or to whole sub-groups, 32 to 256: few columns each, for they
+ * take three sums' registers and more for each row. Any multiple of 8 is right. PART_ROWS: 1, 2 or 4. */
 #define REDUCE
 #include "common.glsl"
 

@@ -29,7 +29,8 @@ static uint32_t rows_at_once(const struct call *call, uint32_t access, uint32_t 
 }
 
 /* Work-items for a row's vectors, in whole sub-groups: one without columns would have each instruction executed for
- * nothing. 8192 rows of 768 f16 take 23.8 us on an H200 through OpenCL in groups of 96, 26.2 in groups of 128. */
+ * nothing. 8192 rows of 768 f16 take 23.8 us on an H200 through OpenCL in groups of 96, 26.2 in groups of 128; through
+ * Vulkan 29.4 and 28.9, and RADV's compiler takes more registers for what is no power of two. */
 static uint32_t whole_size(const struct call *call, const struct sizes *s, uint32_t most)
 {
     uint64_t items = divide_up(call_get(call, CONST_N, 1), s->vector);
@@ -43,11 +44,12 @@ static uint32_t whole_size(const struct call *call, const struct sizes *s, uint3
 static void size(struct call *call, const struct sizes *s)
 {
     size_row(call, s, (uint32_t)divide_up(call_get(call, CONST_N, 1), s->vector));
-    if (!s->limits->cpu) call_set(call, CONST_LOCAL_SIZE, whole_size(call, s, call_get(call, CONST_LOCAL_SIZE, 1)));
     uint32_t share = rows_of_part(s->limits, s->max_rows, 1);
     const struct class_row *row = class_row(call->kernel, s->limits);
     uint32_t at_once = rows_at_once(call, s->access, share);
     call_set(call, CONST_PART_ROWS, row && row->part_rows < at_once ? row->part_rows : at_once);
+    if (s->limits->rungs & RUNG_BIT(RUNG_MMA)) /* NVIDIA's through OpenCL */
+        call_set(call, CONST_LOCAL_SIZE, whole_size(call, s, call_get(call, CONST_LOCAL_SIZE, 1)));
     if (!sets_of(call) && share > 4) share = 4;
     call_set(call, CONST_PARTS, (uint32_t)divide_up(s->max_rows ? s->max_rows : 1, share));
 }
