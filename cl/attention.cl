@@ -41,7 +41,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention(
     const uint tiles = batch[HEADER_QUERY_TILES];
     const uint head = group_number() / max(tiles, 1u);
     if (tiles > 0 && head < HEADS) {
-        const uint entry = batch[HEADER_AT_QUERY_TILES] + group_number() % tiles * 2;
+        const uint entry = batch[HEADER_AT_QUERY_TILES] + (tiles - 1 - group_number() % tiles) * 2;
         const uint sequence = batch[entry];
         const uint row0 = batch[entry + 1];
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];

@@ -156,8 +156,7 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    const uint sequences = batch[HEADER_SEQUENCES], work = sequences * HEADS * PARTS;
-    const uint groups = get_num_groups(0) * get_num_groups(1);
+    const uint work = batch[HEADER_SEQUENCES] * HEADS * PARTS, groups = get_num_groups(0) * get_num_groups(1);
     uint stage = 0;
     if (local_number() >= CONSUMERS) {
         /* ---- the copying warpgroup ---- */
@@ -167,8 +166,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
         const uint4 random_key = dropout_key(batch, site);
 #endif
         uint parity = 1, keys_parity = 1, pair = 0;
-        for (uint item = group_number(); item < work; item += groups) {
-            const struct place at = place_of(batch, item, sequences);
+        for (uint lap = 0, item; (item = item_of(lap, groups)) < work; lap++) {
+            const struct place at = place_of(batch, item);
             for (uint key0 = at.part * TILE_KEYS; key0 < at.length; key0 += PARTS * TILE_KEYS) {
                 const uint2 met = steps_met(key0, at.length);
                 struct ahead next = LOOK_AHEAD(met.x);
@@ -238,8 +237,8 @@ __kernel __attribute__((reqd_work_group_size(LOCAL_SIZE, 1, 1))) void attention_
     float far[2] = {0.0f, 0.0f}; /* sums of scores' gradients beyond: before and after the query */
     clear_diagonals(my_diagonals);
 #endif
-    for (uint item = group_number(); item < work; item += groups) {
-        const struct place at = place_of(batch, item, sequences);
+    for (uint lap = 0, item; (item = item_of(lap, groups)) < work; lap++) {
+        const struct place at = place_of(batch, item);
 #if ALIBI
         const float slope = alibi_slope(HEADS, at.head) * LOG2E;
 #endif

@@ -6,16 +6,25 @@ struct place {
     uint first, length, head, part, tokens;
 };
 
-INLINE struct place place_of(__global const uint *batch, const uint item, const uint sequences)
+/* Heads are next to each other, so that work-groups side by side read whole rows, and the longest sequences first. */
+INLINE struct place place_of(__global const uint *batch, const uint item)
 {
     struct place at;
-    const uint offset = batch[HEADER_AT_OFFSETS] + item % sequences;
+    const uint sequence = batch[batch[HEADER_AT_ORDER] + item / (HEADS * PARTS)],
+               offset = batch[HEADER_AT_OFFSETS] + sequence;
     at.first = batch[offset];
     at.length = batch[offset + 1] - at.first;
-    at.head = item / sequences % HEADS;
-    at.part = item / sequences / HEADS;
+    at.head = item % HEADS;
+    at.part = item / HEADS % PARTS;
     at.tokens = batch[HEADER_TOKENS];
     return at;
+}
+
+/* Work-groups take what there is in laps, in every second one the other way round: the one that had the longest has
+ * the shortest then. */
+INLINE uint item_of(const uint lap, const uint groups)
+{
+    return lap * groups + (lap % 2 ? groups - 1 - group_number() : group_number());
 }
 
 /* Steps of queries that a tile of keys meets: the first, and the one after the last. */

@@ -72,7 +72,7 @@ void attention_out(BATCH_ARGUMENT
     const uint tiles = batch[HEADER_QUERY_TILES];
     const uint part = group_number() / max(tiles, 1u);
     if (tiles == 0 || part >= HEADS) return;
-    const uint entry = batch[HEADER_AT_QUERY_TILES] + group_number() % tiles * 2;
+    const uint entry = batch[HEADER_AT_QUERY_TILES] + (tiles - 1 - group_number() % tiles) * 2;
     const uint sequence = batch[entry], tile0 = batch[entry + 1];
     const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];
     const uint length = batch[batch[HEADER_AT_OFFSETS] + sequence + 1] - first;

@@ -47,7 +47,7 @@ void main()
     const uint tiles = batch[HEADER_QUERY_TILES];
     const uint head = group_number() / max(tiles, 1u);
     if (tiles > 0 && head < HEADS) {
-        const uint entry = batch[HEADER_AT_QUERY_TILES] + group_number() % tiles * 2;
+        const uint entry = batch[HEADER_AT_QUERY_TILES] + (tiles - 1 - group_number() % tiles) * 2;
         const uint sequence = batch[entry];
         const uint row0 = batch[entry + 1];
         const uint first = batch[batch[HEADER_AT_OFFSETS] + sequence];

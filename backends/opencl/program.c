@@ -167,6 +167,7 @@ static bool launch_first(struct backend_device *device, const struct step *step,
     if (batch->slot != SLOT_BATCH || batch->bytes < EMPTY_WORDS * 4) return true;
     uint32_t saved[EMPTY_WORDS], empty[EMPTY_WORDS] = {0};
     for (int i = HEADER_AT_OFFSETS; i <= HEADER_AT_SCORE_TILES; i++) empty[i] = HEADER_WORDS;
+    empty[HEADER_AT_ORDER] = HEADER_WORDS;
     cl_command_queue queue = device->queue;
     cl_mem memory = batch->buffer->memory;
     size_t at = (size_t)(batch->buffer->at + batch->offset);

@@ -266,7 +266,7 @@
 #define HEADER_AT_SCORE_OFFSETS                                                                                        \
     5 /* [sequences]: sum of length^2 of the sequences before; times HEADS it is the first score element */
 #define HEADER_AT_TOKEN_SEQUENCE 6 /* [tokens]: the sequence that a token belongs to */
-#define HEADER_AT_QUERY_TILES 7    /* [query tiles][2]: sequence, first query position */
+#define HEADER_AT_QUERY_TILES 7 /* [query tiles][2]: sequence, first query position; of the shortest sequence first */
 #define HEADER_AT_SCORE_TILES                                                                                          \
     8 /* [score tiles][2]: sequence, first query position | first key position << 16, in tiles */
 /* Dropout's random numbers (kernel/random.h): */
@@ -276,6 +276,7 @@
 #define HEADER_AT_BUCKETS 12
 #define HEADER_LABELLED 13 /* tokens that have a label (masked language models) */
 #define HEADER_NEXT 14     /* sequences that have one (next sentences) */
+#define HEADER_AT_ORDER 15 /* a table again, [sequences]: the longest first, of as long ones the last first */
 #define HEADER_WORDS 16
 
 /* Work-groups are numbered linearly: x + y * GRID_WIDTH, because some devices allow only 65,535 in a dimension. */

@@ -22,7 +22,7 @@ static uint64_t score_tiles_most(uint32_t tile, const struct batch_shape *limits
 
 uint64_t batch_words_most(const struct batch_tables *tables, const struct batch_shape *limits)
 {
-    return HEADER_WORDS + 2 * ((uint64_t)limits->sequences + 1) + limits->tokens +
+    return HEADER_WORDS + 3 * (uint64_t)limits->sequences + 2 + limits->tokens +
            2 * tiles_most(tables->query_tile, limits) + 2 * score_tiles_most(tables->score_tile, limits) +
            (tables->relative_buckets ? 2 * (uint64_t)tables->relative_distance + 1 : 0);
 }
@@ -42,6 +42,32 @@ uint64_t call_items_most(const struct call *call, bool f16, const struct batch_t
     return (uint64_t)grid.x * grid.y * grid.z * call_get(call, CONST_LOCAL_SIZE, 1);
 }
 
+static uint32_t length_of(const struct batch_shape *batch, uint32_t sequence)
+{
+    return batch->offsets[sequence + 1] - batch->offsets[sequence];
+}
+
+/* Whether a has its place before b: work-groups that begin with what takes longest are done at the same time. */
+static bool comes_before(const struct batch_shape *batch, uint32_t a, uint32_t b)
+{
+    uint32_t length_a = length_of(batch, a), length_b = length_of(batch, b);
+    return length_a > length_b || (length_a == length_b && a > b);
+}
+
+/* Shell's sort, which needs no memory. */
+static void fill_order(const struct batch_shape *batch, uint32_t *order)
+{
+    uint32_t n = batch->sequences, gap = 1;
+    for (uint32_t i = 0; i < n; i++) order[i] = n - 1 - i;
+    while (gap < n / 3) gap = 3 * gap + 1;
+    for (; gap; gap /= 3)
+        for (uint32_t i = gap; i < n; i++) {
+            uint32_t moved = order[i], to = i;
+            for (; to >= gap && comes_before(batch, moved, order[to - gap]); to -= gap) order[to] = order[to - gap];
+            order[to] = moved;
+        }
+}
+
 size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *batch, uint32_t *words)
 {
     uint32_t *at = words + HEADER_WORDS;
@@ -53,26 +79,30 @@ size_t batch_fill(const struct batch_tables *tables, const struct batch_shape *b
     words[HEADER_AT_OFFSETS] = (uint32_t)(at - words);
     memcpy(at, batch->offsets, (batch->sequences + 1) * sizeof *at);
     at += batch->sequences + 1;
+    const uint32_t *order = at;
+    words[HEADER_AT_ORDER] = (uint32_t)(at - words);
+    fill_order(batch, at);
+    at += batch->sequences;
     words[HEADER_AT_SCORE_OFFSETS] = (uint32_t)(at - words);
     uint32_t *token_sequence = at + batch->sequences, pairs = 0;
     words[HEADER_AT_TOKEN_SEQUENCE] = (uint32_t)(token_sequence - words);
     for (uint32_t s = 0; s < batch->sequences; s++) {
-        uint32_t length = batch->offsets[s + 1] - batch->offsets[s];
+        uint32_t length = length_of(batch, s);
         at[s] = pairs;
         pairs += length * length;
         for (uint32_t t = batch->offsets[s]; t < batch->offsets[s + 1]; t++) token_sequence[t] = s;
     }
     at = token_sequence + batch->tokens;
     words[HEADER_AT_QUERY_TILES] = (uint32_t)(at - words);
-    for (uint32_t s = 0; tables->query_tile && s < batch->sequences; s++)
-        for (uint32_t q = 0; q < batch->offsets[s + 1] - batch->offsets[s]; q += tables->query_tile) {
-            *at++ = s;
+    for (uint32_t i = batch->sequences; tables->query_tile && i > 0; i--)
+        for (uint32_t q = 0; q < length_of(batch, order[i - 1]); q += tables->query_tile) {
+            *at++ = order[i - 1];
             *at++ = q;
             words[HEADER_QUERY_TILES]++;
         }
     words[HEADER_AT_SCORE_TILES] = (uint32_t)(at - words);
     for (uint32_t s = 0; tables->score_tile && s < batch->sequences; s++) {
-        uint32_t tiles = (uint32_t)divide_up(batch->offsets[s + 1] - batch->offsets[s], tables->score_tile);
+        uint32_t tiles = (uint32_t)divide_up(length_of(batch, s), tables->score_tile);
         for (uint32_t j = 0; j < tiles; j++)
             for (uint32_t k = 0; k < tiles; k++) {
                 *at++ = s;
