@@ -110,7 +110,7 @@ struct pinned *vulkan_pin(struct backend_device *d, void *memory, uint64_t bytes
 
 static bool copy_await(struct backend_device *d, struct copy *copy, struct error *e)
 {
-    const struct patience patience = {copy->started, copy_seconds};
+    const struct patience patience = {.since = copy->started, .seconds = copy_seconds};
     bool done;
     if (!copy->under_way) return true;
     copy->under_way = false;

@@ -124,7 +124,7 @@ static void upload_take_back(struct backend_device *d, struct slot *slot)
     enum { SECONDS = 60 };
     struct error ignored;
     bool done;
-    const struct patience patience = {clock_ns(), SECONDS};
+    const struct patience patience = {.since = clock_ns(), .seconds = SECONDS};
     const VkSubmitInfo submit = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
         .waitSemaphoreCount = 1,

@@ -85,6 +85,7 @@ struct program {
     struct slot slots[RUN_SLOTS_MOST];
     struct recording timed; /* of slot 0 */
     double seconds;         /* that a run may take */
+    uint64_t usual_ns;      /* that one took last, until its end was seen */
 };
 
 /* Makes the slot's memory and command buffers where they are not made yet. What a failure leaves, the program's end

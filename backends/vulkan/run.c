@@ -416,12 +416,13 @@ bool vulkan_program_wait(struct backend_device *d, struct program *p, int index,
     struct slot *slot = &p->slots[index];
     const struct run *run = slot->run;
     /* Those before it, in the other slots, take their time, too. */
-    const struct patience patience = {slot->started, RUN_SLOTS_MOST * p->seconds};
+    const struct patience patience = {slot->started, RUN_SLOTS_MOST * p->seconds, p->usual_ns};
     *done = true;
     if (!run) return true;
     bool ok = device_check(d, e) && crossing_download(d, slot, e) &&
               device_await(d, slot->fence, &patience, timeout_ns, done, e);
     if (ok && !*done) return true;
+    p->usual_ns = clock_ns() - slot->started;
     slot->run = NULL;
     if (run->before && run->before->n_before) {
         d->held_end = clock_ns();

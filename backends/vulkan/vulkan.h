@@ -383,6 +383,7 @@ bool device_queue(struct backend_device *d, VkQueue queue, const VkSubmitInfo *b
 struct patience {
     uint64_t since; /* by clock_ns() */
     double seconds;
+    uint64_t usual; /* ns from `since` that it will likely take; 0: not known */
 };
 /* Waits for a fence at most so long; *done false: it is not there yet, which is no failure. */
 bool device_await(struct backend_device *d, VkFence fence, const struct patience *patience, uint64_t timeout_ns,
